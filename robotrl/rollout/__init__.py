@@ -1,0 +1,1 @@
+"""Rolling policies out: the loop, chunk execution, clocks and latency."""

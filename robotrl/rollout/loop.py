@@ -1,0 +1,210 @@
+"""The loop: the only caller of `Environment.step`.
+
+N worlds run episodes from a list of starts; a world whose episode ends takes the next start. The loop advances
+all worlds to the next event of any of them — a chunk that arrives or is wanted, an episode that ends — and by
+single ticks while a person watches.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from robotrl import seeds
+from robotrl.errors import ConfigurationError
+from robotrl.interfaces import Critic, Environment, Operator, Policy
+from robotrl.rollout.clocks import Clock, VirtualClock
+from robotrl.rollout.execution import ChunkExecutor, ExecutionMode, Synchronous
+from robotrl.rollout.latency import LatencyModel, UniformLatency
+from robotrl.rollout.recorder import Recorder
+from robotrl.specs import EnvironmentSpec
+from robotrl.types import Bool, Command, Episode, EpisodeMeta, Float32, Int64, Observation, Status, Transition
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How chunks are executed: the mode, s executed rows of each, and how long inference takes."""
+
+    mode: ExecutionMode = field(default_factory=Synchronous)
+    execute: int = 8
+    latency: LatencyModel = field(default_factory=UniformLatency)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a rollout's episodes come from, for their metadata and ids.
+
+    `source` is "demonstration" or "autonomous" (it becomes "takeover" when a person drove); `solo` counts every
+    tick as driven by the person, as a demonstration is.
+    """
+
+    run: str
+    stage: str
+    source: str = "autonomous"
+    operator: str = ""
+    solo: bool = False
+    code: str = ""
+
+
+def hold_action(spec: EnvironmentSpec, state: Float32) -> Float32:
+    """(n, A) targets that keep the robot where `state` (n, S) says it is: measured values of the same names."""
+    columns = [spec.state.elements.index(name) for name in spec.action.elements]
+    return spec.action.clip(state[:, columns])
+
+
+class Rollout:
+    """Runs episodes of `policy` in `environment`, under a person's eyes where there is an `operator`.
+
+    Args:
+        environment: N worlds of one task.
+        policy: proposes the chunks.
+        execution: how they are executed.
+        origin: what the episodes are called.
+        operator: may take over; the loop then advances by single ticks.
+        critic: tells the operator each world's success probability.
+        clock: paces ticks; simulated time when None.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        policy: Policy,
+        execution: Execution,
+        origin: Origin,
+        operator: Operator | None = None,
+        critic: Critic | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.environment, self.policy, self.execution, self.origin = environment, policy, execution, origin
+        self.operator, self.critic = operator, critic
+        self.spec = environment.spec
+        self.clock = clock or VirtualClock(self.spec.control_hz)
+        n = environment.worlds
+        self.executor = ChunkExecutor(
+            execution.mode, n, policy.chunk_length, execution.execute, self.spec.action.size, execution.latency.forecast
+        )
+        self.recorder = Recorder(self.spec, n)
+        self._seed = np.full(n, -1, np.int64)
+        self._running = np.zeros(n, bool)
+        self._started = np.zeros(n, bool)
+        self._human = np.zeros(n, bool)
+        self._chunk_count = np.zeros(n, np.int64)
+        self._history = np.zeros((n, policy.history, self.spec.state.size), np.float32)
+
+    def run(self, starts: Sequence[int] | Int64) -> Iterator[Episode]:
+        """Yield the episodes of `starts` (seeds) as they finish.
+
+        With an operator whose budget is spent, remaining starts are not begun; running episodes finish.
+        """
+        if len(starts) == 0:
+            raise ConfigurationError("no starts to roll out: expected at least one seed")
+        queue = [int(s) for s in starts][::-1]
+        observation = self._fill(queue)
+        loop_tick = 0
+        while self._running.any():
+            self.clock.pace(loop_tick)
+            command, probability = self._consult(observation)
+            moving = self._running if command is None else self._running & ~command.suspend
+            transition = self._advance(observation, moving, command, probability)
+            observation = transition.observation
+            loop_tick += transition.valid.shape[1]
+            yield from self._finished(transition)
+            if queue and not self._running.all() and not (self.operator and self.operator.exhausted):
+                observation = self._fill(queue)
+
+    def _fill(self, queue: list[int]) -> Observation:
+        """Reset idle worlds to the next starts."""
+        rows = np.flatnonzero(~self._running)[: len(queue)]
+        mask = np.zeros_like(self._running)
+        mask[rows] = True
+        self._seed[rows] = [queue.pop() for _ in rows]
+        observation = self.environment.reset(self._seed, mask)
+        self.recorder.begin(rows, observation)
+        self.executor.new_epoch(rows, hold_action(self.spec, observation.state[rows]))
+        self._running[rows] = self._started[rows] = True
+        self._human[rows] = False
+        self._chunk_count[rows] = 0
+        self._history[rows] = observation.state[rows, None]
+        return observation
+
+    def _consult(self, observation: Observation) -> tuple[Command | None, Float32]:
+        """Ask the critic and the operator, and open a new chunk epoch wherever control changes hands."""
+        probability = np.full(len(self._running), np.nan, np.float32)
+        if self.operator is None:
+            return None, probability
+        if self.critic is not None:
+            probability = np.where(self._running, self.critic.value(observation.state), np.nan).astype(np.float32)
+        command = self.operator.attend(observation, Status(probability, self._running, self._started, self._seed))
+        self._started[:] = False
+        changed = np.flatnonzero(command.active != self._human)
+        if changed.size:
+            self.executor.new_epoch(changed, hold_action(self.spec, observation.state[changed]))
+            self._human = command.active.copy()
+        return command, probability
+
+    def _advance(
+        self, observation: Observation, moving: Bool, command: Command | None, probability: Float32
+    ) -> Transition:
+        """Ask for the chunks that are due, then step every moving world to the next event."""
+        autonomous = moving & ~self._human
+        self._propose(observation, self.executor.due(observation.tick, autonomous))
+        ticks = 1 if command is not None else self.executor.ticks_to_event(observation.tick, autonomous)
+        planned = self.executor.schedule(observation.tick, ticks, autonomous)
+        actions = planned.actions
+        if command is not None:
+            actions = np.where(command.active[:, None, None], command.actions[:, None], actions)
+        transition = self.environment.step(actions, moving)
+        self.recorder.ticks(transition, planned, command, probability)
+        for k in range(ticks):
+            rows = np.flatnonzero(transition.valid[:, k])
+            self._history[rows, :-1] = self._history[rows, 1:]
+            self._history[rows, -1] = transition.state[rows, k]
+        return transition
+
+    def _propose(self, observation: Observation, rows: Int64) -> None:
+        """Ask the policy for the chunks of `rows`; each (seed, chunk) has generators of its own."""
+        if rows.size == 0:
+            return
+        keys = [(int(self._seed[r]), int(self._chunk_count[r])) for r in rows]
+        seen = observation.take(rows)
+        seen = Observation(
+            self._history[rows], seen.privileged, seen.images, seen.instruction, seen.tick, seen.time_ns, seen.physics
+        )
+        noise = [seeds.generator(seed, "chunk", index) for seed, index in keys]
+        chunk = self.policy.propose(seen, rows, self.executor.committed(rows, observation.tick), noise)
+        delays = [self.execution.latency.ticks(seeds.generator(seed, "latency", index)) for seed, index in keys]
+        self.executor.submit(chunk, np.array(delays, np.int64), self.recorder.chunk(chunk))
+        self._chunk_count[rows] += 1
+
+    def _finished(self, transition: Transition) -> Iterator[Episode]:
+        """Cut the episodes that ended in this step, in the order of their worlds."""
+        ended = (transition.valid & (transition.terminated | transition.truncated)).any(axis=1)
+        for row in np.flatnonzero(ended):
+            self._running[row] = False
+            episode = self.recorder.finish(int(row), self._meta(int(row), transition.failure[row]))
+            yield self._attributed(episode)
+
+    def _meta(self, row: int, failure: str) -> EpisodeMeta:
+        origin, seed = self.origin, int(self._seed[row])
+        return EpisodeMeta(
+            episode_id=seeds.episode_id(origin.run, origin.stage, seed),
+            task=self.spec.task,
+            instruction=self.spec.instructions[0],
+            seed=seed,
+            stage=origin.stage,
+            source=origin.source,
+            outcome="failure" if failure else "success",
+            reason=failure or "success",
+            operator=origin.operator,
+            environment=self.spec.fingerprint,
+            code=origin.code,
+            control_hz=self.spec.control_hz,
+        )
+
+    def _attributed(self, episode: Episode) -> Episode:
+        """Name the source: a takeover when a person drove, and whole episodes of a person count as driven."""
+        if self.origin.solo:
+            return replace(episode, meta=replace(episode.meta, operator_s=episode.length / self.spec.control_hz))
+        if episode.intervention.any():
+            return replace(episode, meta=replace(episode.meta, source="takeover"))
+        return episode

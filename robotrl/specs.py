@@ -1,0 +1,191 @@
+"""What an environment promises: named, bounded, unit-carrying arrays, and a scene to draw them in.
+
+Axis letters, here and everywhere: N worlds, K control ticks, A action elements, S state elements,
+H chunk length, L history, T episode length, B batch, F frames of the scene.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+import cattrs
+import numpy as np
+from numpy.typing import NDArray
+
+from robotrl.errors import DataError
+
+Shape = Literal["box", "capsule", "cylinder", "sphere", "plane"]
+JointKind = Literal["hinge", "slide", "free", "mocap"]
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """One vector of the interface, element by element.
+
+    Attributes:
+        name: what the vector is called in errors ("action", "state").
+        elements: a unique name for every element, in order.
+        units: SI unit of every element ("rad", "m", "rad/s", "1" for unitless).
+        low, high: inclusive bounds of every element, in those units.
+    """
+
+    name: str
+    elements: tuple[str, ...]
+    units: tuple[str, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.elements), len(self.units), len(self.low), len(self.high)}
+        if len(lengths) != 1:
+            raise ValueError(f"spec '{self.name}': elements, units, low and high differ in length: {sorted(lengths)}")
+        if len(set(self.elements)) != len(self.elements):
+            raise ValueError(f"spec '{self.name}': element names repeat: {self.elements}")
+
+    @property
+    def size(self) -> int:
+        """Number of elements of the vector."""
+        return len(self.elements)
+
+    def slice(self, prefix: str) -> slice:
+        """Contiguous elements whose name is `prefix` or starts with `prefix.`."""
+        found = [i for i, e in enumerate(self.elements) if e == prefix or e.startswith(prefix + ".")]
+        if not found or found[-1] - found[0] + 1 != len(found):
+            raise KeyError(f"spec '{self.name}' has no contiguous block '{prefix}'; elements: {self.elements}")
+        return slice(found[0], found[-1] + 1)
+
+    def clip(self, values: NDArray[np.floating]) -> NDArray[np.float32]:
+        """`values` (..., size) brought inside the bounds, float32."""
+        return np.clip(values, self.low, self.high).astype(np.float32)
+
+    def require(self, values: NDArray[np.floating]) -> None:
+        """Raise `DataError` unless `values` (..., size) has this size and is finite."""
+        if values.shape[-1:] != (self.size,):
+            raise DataError(f"{self.name}: expected {self.size} elements {self.elements}, got shape {values.shape}")
+        if not np.isfinite(values).all():
+            bad = self.elements[int(np.argwhere(~np.isfinite(values))[0][-1])]
+            raise DataError(f"{self.name}: element '{bad}' is not finite")
+
+
+@dataclass(frozen=True)
+class CameraSpec:
+    """A camera: its name and image size in pixels."""
+
+    name: str
+    height: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A rigid frame of the scene tree.
+
+    Attributes:
+        parent: index of the parent frame, -1 for the world. Parents come before children.
+        position: (3,) m and `quaternion` (4,) wxyz: pose in the parent at zero joint value.
+        joint: how the frame moves in its parent, or None when it is rigid.
+        axis: (3,) joint axis in the frame itself, for hinge and slide.
+        address: first index of the joint's values in the physics state vector:
+            one value for hinge (rad) and slide (m), seven (position m, quaternion wxyz) for free and mocap.
+    """
+
+    name: str
+    parent: int
+    position: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    quaternion: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0)
+    joint: JointKind | None = None
+    axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    address: int = -1
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A shape fixed to a frame, enough to draw the scene without a simulator.
+
+    `size` (3,) m: half extents of a box, (radius, half length, 0) of a capsule or cylinder along its z axis,
+    (radius, 0, 0) of a sphere, half extents of a plane. `position` m and `quaternion` wxyz are in the frame.
+    """
+
+    name: str
+    frame: int
+    shape: Shape
+    size: tuple[float, float, float]
+    position: tuple[float, float, float]
+    quaternion: tuple[float, float, float, float]
+    rgba: tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class SceneSpec:
+    """The scene as a tree of frames and the primitives on them; `robotrl.kinematics` poses it."""
+
+    frames: tuple[Frame, ...]
+    primitives: tuple[Primitive, ...]
+
+    def frame(self, name: str) -> int:
+        """Index of the frame called `name`."""
+        for index, frame in enumerate(self.frames):
+            if frame.name == name:
+                return index
+        raise KeyError(f"the scene has no frame '{name}'; frames: {[f.name for f in self.frames]}")
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an environment can do beyond stepping."""
+
+    snapshot: bool
+    batched: bool
+    faster_than_real_time: bool
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """One task on one robot.
+
+    Attributes:
+        task, robot: names, as in `configs/`.
+        state: proprioception and object poses that a policy may use.
+        privileged: contacts, masses, exact velocities, phases; never seen by a deployed policy.
+        action: targets for one control tick.
+        physics_size: length of the physics state vector of one world (float64).
+        control_hz: control ticks a second.
+        horizon: longest episode, in ticks.
+        settle_ticks: consecutive successful ticks after which an episode ends.
+        instructions: what the task may be called in words.
+        tool_frame: scene frame of the tool centre point.
+    """
+
+    task: str
+    robot: str
+    state: ArraySpec
+    privileged: ArraySpec
+    action: ArraySpec
+    physics_size: int
+    control_hz: float
+    horizon: int
+    settle_ticks: int
+    instructions: tuple[str, ...]
+    tool_frame: str
+    scene: SceneSpec
+    capabilities: Capabilities
+    cameras: tuple[CameraSpec, ...] = ()
+
+    def to_json(self) -> str:
+        """The spec as canonical JSON (sorted keys); `spec_from_json` reads it back."""
+        plain = cattrs.structure(cattrs.unstructure(self), EnvironmentSpec)  # 1 and 1.0 must read the same
+        return json.dumps(cattrs.unstructure(plain), sort_keys=True)
+
+    @property
+    def fingerprint(self) -> str:
+        """Twelve hex digits that change with anything in the spec."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:12]
+
+
+def spec_from_json(text: str) -> EnvironmentSpec:
+    """Read back what `EnvironmentSpec.to_json` wrote. Raises `DataError` when it is not one."""
+    try:
+        return cattrs.structure(json.loads(text), EnvironmentSpec)
+    except (ValueError, cattrs.BaseValidationError) as error:
+        raise DataError(f"not an environment spec: {error}") from error
