@@ -1,0 +1,58 @@
+"""How a recording is laid out: the scene on the left; control, critic and actions on the right; words below."""
+
+import rerun as rr
+import rerun.blueprint as rrb
+
+from robotrl.specs import EnvironmentSpec
+
+_EYE_M = (1.5, -1.3, 1.2)
+_LOOK_AT_M = (0.3, 0.0, 0.2)
+_PLOT_COLUMNS = 2
+
+
+def _actions(spec: EnvironmentSpec) -> rrb.Grid:
+    """One plot for every action element: executed, the person's, and the chunks' proposals."""
+    plots = [
+        rrb.TimeSeriesView(
+            origin=rr.new_entity_path(["actions", element]),
+            name=f"{element} [{unit}]",
+            plot_legend=rrb.PlotLegend(visible=index == 0),
+        )
+        for index, (element, unit) in enumerate(zip(spec.action.elements, spec.action.units, strict=True))
+    ]
+    return rrb.Grid(*plots, grid_columns=_PLOT_COLUMNS, name="Actions")
+
+
+def episode_blueprint(spec: EnvironmentSpec, columns: bool = False) -> rrb.Blueprint:
+    """The layout for recordings of `spec`.
+
+    Args:
+        spec: whose action elements get a plot each.
+        columns: whether the recording has annotation columns, which then get a plot of their own.
+    """
+    scene = rrb.Spatial3DView(
+        origin="/scene",
+        name="Scene",
+        eye_controls=rrb.EyeControls3D(position=_EYE_M, look_target=_LOOK_AT_M),
+        line_grid=rrb.LineGrid3D(visible=False),
+    )
+    words = rrb.Tabs(
+        rrb.TextDocumentView(origin="/summary", name="Summary"),
+        rrb.TextLogView(origin="/happenings", name="What happened"),
+        rrb.TimeSeriesView(origin="/chunks", name="Chunks and delay"),
+        active_tab=0,
+    )
+    critic = rrb.TimeSeriesView(origin="/critic", name="Critic and reward", axis_y=rrb.ScalarAxis(range=(-0.05, 1.05)))
+    labels = [rrb.TimeSeriesView(origin="/columns", name="Annotations")] if columns else []
+    signals = rrb.Vertical(
+        rrb.StateTimelineView(origin="/control", name="Control"),
+        critic,
+        *labels,
+        _actions(spec),
+        row_shares=[2, 2, *(2 for _ in labels), 5],
+    )
+    return rrb.Blueprint(
+        rrb.Horizontal(rrb.Vertical(scene, words, row_shares=[3, 2]), signals, column_shares=[1, 1]),
+        rrb.TimePanel(timeline="time", state="collapsed"),
+        collapse_panels=True,
+    )

@@ -1,0 +1,132 @@
+"""One Rerun recording (`.rrd`) for an episode: scene, actions, control, critic and words, written column by column."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import rerun as rr
+
+from robotrl.errors import ConfigurationError, DataError
+from robotrl.interfaces import Columns
+from robotrl.specs import EnvironmentSpec
+from robotrl.types import Episode
+from robotrl.view.blueprint import episode_blueprint
+from robotrl.view.rerun_scene import log_motion, log_planned_paths, log_shapes, log_tool_path
+from robotrl.view.rerun_signals import log_actions, log_chunks, log_control, log_scores
+from robotrl.view.rerun_text import log_text
+from robotrl.view.rerun_time import Timeline
+
+APPLICATION = "robotrl"
+"""Rerun keeps one blueprint for an application, so all our recordings share it."""
+
+Choice = Callable[[int, Episode], bool]
+"""Whether to record the episode that finished as the i-th, counted from 0."""
+
+
+def write_recording(episode: Episode, spec: EnvironmentSpec, path: str | Path, columns: Columns | None = None) -> Path:
+    """Write `episode` as a Rerun recording; the file appears whole or not at all.
+
+    Args:
+        episode: at least one tick. Values that are not finite show as gaps.
+        spec: the environment it was recorded in; its scene is drawn.
+        path: where to write, usually ending in `.rrd`; missing folders are made.
+        columns: annotation columns to plot, name → (T,) or (T + 1,) float32.
+
+    Returns:
+        The path written.
+    """
+    _require_drawable(episode, spec)
+    path = Path(path)
+    staged = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        staged.touch()
+    except OSError as error:
+        raise DataError(
+            f"cannot write the recording {path}: {error.strerror}; choose a folder that can be written"
+        ) from error
+    recording = rr.RecordingStream(APPLICATION, recording_id=episode.meta.episode_id)
+    if not recording.is_enabled():
+        raise ConfigurationError("Rerun is switched off by the environment variable RERUN=off; unset it to record")
+    recording.save(staged, default_blueprint=episode_blueprint(spec, columns=bool(columns)))
+    _log(recording, spec, episode, columns)
+    recording.disconnect()
+    os.replace(staged, path)
+    return path
+
+
+def _require_drawable(episode: Episode, spec: EnvironmentSpec) -> None:
+    name = f"episode {episode.meta.episode_id}"
+    if episode.length == 0:
+        raise DataError(f"{name} has no ticks; there is nothing to record")
+    if episode.action.shape[1] != spec.action.size:
+        raise DataError(
+            f"{name}: expected {spec.action.size} action elements of '{spec.task}', got {episode.action.shape[1]}"
+        )
+    if episode.physics.shape[1] != spec.physics_size:
+        raise DataError(
+            f"{name}: expected a physics state of {spec.physics_size} values for '{spec.task}', "
+            f"got {episode.physics.shape[1]}; was it recorded in another environment?"
+        )
+
+
+def _log(recording: rr.RecordingStream, spec: EnvironmentSpec, episode: Episode, columns: Columns | None) -> None:
+    timeline = Timeline(episode.time_ns)
+    meta = episode.meta
+    recording.send_recording_name(f"{meta.stage} · seed {meta.seed} · {meta.outcome or 'cut'}")
+    log_shapes(recording, spec.scene)
+    log_motion(recording, spec, episode.physics, timeline)
+    log_tool_path(recording, spec, episode)
+    log_planned_paths(recording, spec, episode, timeline)
+    log_actions(recording, spec, episode, timeline)
+    log_chunks(recording, episode, timeline)
+    log_scores(recording, episode, timeline, columns)
+    log_control(recording, episode, timeline)
+    log_text(recording, spec, episode, timeline)
+
+
+def every(count: int) -> Choice:
+    """Choose the first episode and every `count`-th after it."""
+    if count <= 0:
+        raise ConfigurationError(f"record every {count} episodes: expected at least 1")
+    return lambda index, episode: index % count == 0
+
+
+def few_of_each(count: int) -> Choice:
+    """Choose the first `count` episodes of every (stage, outcome, with or without a person) that comes by."""
+    if count < 0:
+        raise ConfigurationError(f"record {count} episodes of each kind: expected 0 or more")
+    seen: dict[tuple[str, str | None, bool], int] = {}
+
+    def choose(index: int, episode: Episode) -> bool:
+        kind = (episode.meta.stage, episode.meta.outcome, bool(episode.intervention.any()))
+        seen[kind] = seen.get(kind, 0) + 1
+        return seen[kind] <= count
+
+    return choose
+
+
+def recording_name(episode: Episode) -> str:
+    """File name of an episode's recording: stage, outcome, seed and the start of its id."""
+    meta = episode.meta
+    stage = "".join(c if c.isalnum() or c in "-_" else "-" for c in meta.stage)
+    return f"{stage}-{meta.outcome or 'cut'}-{meta.seed}-{meta.episode_id[:8]}.rrd"
+
+
+class RerunSink:
+    """A `Sink` that writes a recording of every chosen episode into one folder."""
+
+    def __init__(self, directory: str | Path, spec: EnvironmentSpec, choose: Choice) -> None:
+        self._directory = Path(directory)
+        self._spec = spec
+        self._choose = choose
+        self._finished = 0
+
+    def on_episode(self, episode: Episode) -> None:
+        """Record the episode if it is chosen; one without ticks never is."""
+        index, self._finished = self._finished, self._finished + 1
+        if episode.length > 0 and self._choose(index, episode):
+            write_recording(episode, self._spec, self._directory / recording_name(episode))
+
+    def close(self) -> None:
+        """Nothing to flush: every recording is complete when `on_episode` returns."""
