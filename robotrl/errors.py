@@ -20,6 +20,10 @@ class DataError(RobotRLError):
     """A stored file that is damaged, incomplete or of another task."""
 
 
+class StorageError(RobotRLError):
+    """A file or directory that cannot be read or written: a full disk, missing permission, a file in its place."""
+
+
 class RunBusyError(RobotRLError):
     """Another process holds the run directory."""
 

@@ -1,0 +1,1 @@
+"""Episodes on disk: the store, its annotations, the training cache, and the windows cut from them."""

@@ -1,0 +1,125 @@
+"""An `Episode` as one file: a Zarr v3 group in an uncompressed zip (see `zarr_zip`).
+
+The fields of the dataclasses are the format: every array field of `Episode` is an array of the root group, every
+field of `ChunkTable` one of the sub-group `chunks`, and `EpisodeMeta` is the root's attribute `meta`.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robotrl.data.journal import JSON
+from robotrl.data.zarr_zip import ZarrGroup, encode_group, read_group
+from robotrl.errors import DataError
+from robotrl.types import ChunkTable, Episode, EpisodeMeta
+
+SUFFIX = ".zarr.zip"
+FORMAT = 1
+_NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
+_WITH_LAST_STATE = frozenset({"state", "privileged", "physics", "time_ns"})
+"""Arrays with T + 1 rows; all others of `Episode` have T."""
+
+
+def _dtypes(kind: type) -> dict[str, np.dtype[Any]]:
+    """Array fields of the dataclass and the element type that its annotation `NDArray[...]` names."""
+    hints = get_type_hints(kind)
+    arrays = {f.name: get_args(hints[f.name]) for f in fields(kind)}
+    return {name: np.dtype(get_args(args[1])[0]) for name, args in arrays.items() if len(args) == 2}
+
+
+_TICKS = _dtypes(Episode)
+_CHUNKS = _dtypes(ChunkTable)
+_META = get_type_hints(EpisodeMeta)
+
+
+def encode_episode(episode: Episode) -> bytes:
+    """The bytes of the episode's file; equal episodes give equal bytes.
+
+    Raises `DataError` for arrays of wrong type or length.
+    """
+    check_episode(episode, f"episode {episode.meta.episode_id}")
+    arrays = {name: getattr(episode, name) for name in _TICKS}
+    arrays |= {f"chunks/{name}": getattr(episode.chunks, name) for name in _CHUNKS}
+    root = {"robotrl_episode": FORMAT, "meta": meta_to_json(episode.meta)}
+    return encode_group(ZarrGroup(arrays, {"": root, "chunks": {}}))
+
+
+def read_episode(path: Path, *, verify: bool = True) -> Episode:
+    """The episode in the file, its arrays read-only and mapped into memory.
+
+    Args:
+        path: a file that `encode_episode` made.
+        verify: check every CRC-32 (reads the whole file).
+
+    Raises:
+        DataError: the file is damaged or not an episode; the message names the file and what is wrong.
+    """
+    group = read_group(path, verify=verify)
+    root = group.attributes[""]
+    if root.get("robotrl_episode") != FORMAT or not isinstance(root.get("meta"), dict):
+        raise DataError(f"{path}: expected a robotrl episode of format {FORMAT}, got {root.get('robotrl_episode')!r}")
+    missing = [n for n in (*_TICKS, *(f"chunks/{c}" for c in _CHUNKS)) if n not in group.arrays]
+    if missing:
+        raise DataError(f"{path}: arrays are missing: {', '.join(missing)}")
+    chunks = ChunkTable(**{name: group.arrays[f"chunks/{name}"] for name in _CHUNKS})
+    ticks = {name: group.arrays[name] for name in _TICKS}
+    episode = Episode(meta=meta_from_json(root["meta"], str(path)), chunks=chunks, **ticks)
+    check_episode(episode, str(path))
+    return episode
+
+
+def check_episode(episode: Episode, where: str) -> None:
+    """Raise `DataError`, beginning with `where`, unless all arrays have their type and agree about T and C."""
+    length = len(episode.action)
+    for name, dtype in _TICKS.items():
+        rows = length + 1 if name in _WITH_LAST_STATE else length
+        _check_array(getattr(episode, name), dtype, rows, f"{where}: array '{name}'")
+    for name, dtype in _CHUNKS.items():
+        rows = len(episode.chunks.start_tick)
+        _check_array(getattr(episode.chunks, name), dtype, rows, f"{where}: array 'chunks/{name}'")
+
+
+def _check_array(array: NDArray[Any], dtype: np.dtype[Any], rows: int, where: str) -> None:
+    if array.dtype != dtype or array.ndim == 0 or len(array) != rows:
+        raise DataError(f"{where}: expected {rows} rows of {dtype}, got shape {array.shape} of {array.dtype}")
+
+
+def meta_to_json(meta: EpisodeMeta) -> dict[str, JSON]:
+    """The metadata as strict JSON: numbers that JSON lacks become the strings "NaN", "Infinity", "-Infinity"."""
+    return {name: _to_json(getattr(meta, name), hint) for name, hint in _META.items()}
+
+
+def _to_json(value: Any, hint: object) -> JSON:
+    if hint is int:
+        return int(value)
+    if hint is float:
+        number = float(value)
+        return number if math.isfinite(number) else _NOT_FINITE.get(number, "NaN")
+    return value
+
+
+def meta_from_json(raw: Mapping[str, Any], where: str) -> EpisodeMeta:
+    """Read back what `meta_to_json` gave. Fields with a default may be absent; `where` begins the error."""
+    values: dict[str, Any] = {}
+    for field in fields(EpisodeMeta):
+        if field.name in raw:
+            values[field.name] = _from_json(raw[field.name], field.name, where)
+        elif field.default is MISSING:
+            raise DataError(f"{where}: the metadata lacks '{field.name}'")
+    return EpisodeMeta(**values)
+
+
+def _from_json(value: Any, name: str, where: str) -> Any:
+    hint = _META[name]
+    if hint is float and (isinstance(value, float | int) or value in ("NaN", "Infinity", "-Infinity")):
+        return float(value)
+    if hint in (int, str) and type(value) is hint:
+        return value
+    if name == "outcome" and value in (None, "success", "failure"):
+        return value
+    raise DataError(f"{where}: the metadata field '{name}' has the value {value!r}; expected {hint}")

@@ -1,0 +1,17 @@
+"""Names that become file names."""
+
+import re
+
+from robotrl.errors import DataError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def require_name(kind: str, name: str) -> str:
+    """`name` itself, if it is safe as a file name; else `DataError`. `kind` says what it names."""
+    if not _NAME.fullmatch(name):
+        raise DataError(
+            f"'{name}' cannot be a {kind}: expected 1 to 100 letters, digits, '.', '_' or '-', "
+            "beginning with a letter or digit"
+        )
+    return name

@@ -1,0 +1,163 @@
+"""A Zarr v3 group in one uncompressed zip, written and read without zarr-python.
+
+Every array is a single chunk under the `bytes` codec, little endian, C order, so that its bytes in the file are the
+array and it is memory-mapped in place. Chunks start at multiples of 64 bytes; the gap is a zip extra field.
+Equal content gives equal bytes: members are in the order given and carry a fixed date.
+zarr-python opens such a file with `zarr.open_group(zarr.storage.ZipStore(path), mode="r")`.
+"""
+
+import io
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robotrl.data.durable import storage_errors
+from robotrl.data.journal import JSON
+from robotrl.errors import DataError
+
+_ALIGNMENT = 64
+_PADDING_ID = 0xD935  # the extra-field id that zipalign uses for the same purpose
+_LOCAL_HEADER = struct.Struct("<4s5H3I2H")
+_DATE = (1980, 1, 1, 0, 0, 0)
+_FILL: dict[str, JSON] = {"bool": False, "uint8": 0, "int32": 0, "int64": 0, "float32": 0.0, "float64": 0.0}
+
+
+@dataclass(frozen=True)
+class ZarrGroup:
+    """Arrays by path ("state", "chunks/actions"), read-only, and the attributes of every group ("" is the root)."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    attributes: Mapping[str, Mapping[str, Any]]
+
+
+def encode_group(group: ZarrGroup) -> bytes:
+    """The group as the bytes of a zip file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for path, attributes in group.attributes.items():
+            node: dict[str, JSON] = {"zarr_format": 3, "node_type": "group", "attributes": dict(attributes)}
+            _add(archive, buffer, _member(path, "zarr.json"), json.dumps(node, allow_nan=False).encode())
+        for path, array in group.arrays.items():
+            _add(archive, buffer, _member(path, "zarr.json"), json.dumps(_array_node(path, array)).encode())
+            if array.size:
+                content = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data.cast("B")
+                _add(archive, buffer, _chunk_member(path, array.ndim), content)
+    return buffer.getvalue()
+
+
+def _member(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name
+
+
+def _chunk_member(path: str, dimensions: int) -> str:
+    return "/".join([path, "c", *["0"] * dimensions])
+
+
+def _array_node(path: str, array: NDArray[Any]) -> dict[str, JSON]:
+    name = array.dtype.name
+    if name not in _FILL:
+        raise DataError(f"array '{path}' has the type {name}; expected one of {', '.join(_FILL)}")
+    chunk = [max(1, length) for length in array.shape]
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(array.shape),
+        "data_type": name,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": _FILL[name],
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "attributes": {},
+    }
+
+
+def _add(archive: zipfile.ZipFile, buffer: io.BytesIO, name: str, content: bytes | memoryview) -> None:
+    member = zipfile.ZipInfo(name, _DATE)
+    if isinstance(content, memoryview):
+        header_end = buffer.tell() + _LOCAL_HEADER.size + len(name) + 4
+        padding = -header_end % _ALIGNMENT
+        member.extra = struct.pack("<HH", _PADDING_ID, padding) + bytes(padding)
+    archive.writestr(member, content)  # type: ignore[arg-type]
+
+
+def read_group(path: Path, *, verify: bool = True) -> ZarrGroup:
+    """The group in the file, its arrays mapped into memory.
+
+    Args:
+        path: the zip file.
+        verify: compare every member with its CRC-32, which reads the whole file.
+
+    Raises:
+        DataError: the file is cut short, damaged, or not such a group; the message names file and member.
+    """
+    with storage_errors("read", path):
+        size = path.stat().st_size
+        if not size:
+            raise DataError(f"{path}: the file is empty")
+        content = np.memmap(path, np.uint8, "r").view(np.ndarray)
+    try:
+        members = _members(path, content, verify)
+        return _parse(members)
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{path}: cut short or damaged ({error})") from error
+    except (struct.error, KeyError, TypeError, ValueError, NotImplementedError, EOFError, IndexError) as error:
+        raise DataError(f"{path}: not a readable Zarr group ({type(error).__name__}: {error})") from error
+
+
+def _members(path: Path, content: NDArray[np.uint8], verify: bool) -> dict[str, NDArray[np.uint8]]:
+    """Member name → its bytes, in place."""
+    members: dict[str, NDArray[np.uint8]] = {}
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            data = _data_of(info, content)
+            if verify and zlib.crc32(data) != info.CRC:
+                raise DataError(f"{path}: '{info.filename}' is damaged (its CRC-32 is wrong)")
+            members[info.filename] = data
+    return members
+
+
+def _data_of(info: zipfile.ZipInfo, content: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    if info.compress_type != zipfile.ZIP_STORED:
+        raise zipfile.BadZipFile(f"'{info.filename}' is compressed")
+    header = _LOCAL_HEADER.unpack_from(content, info.header_offset)
+    start = info.header_offset + _LOCAL_HEADER.size + header[9] + header[10]
+    if header[0] != b"PK\x03\x04" or start + info.file_size > len(content):
+        raise zipfile.BadZipFile(f"'{info.filename}' lies outside the file")
+    return content[start : start + info.file_size]
+
+
+def _parse(members: Mapping[str, NDArray[np.uint8]]) -> ZarrGroup:
+    arrays: dict[str, NDArray[Any]] = {}
+    attributes: dict[str, Mapping[str, Any]] = {}
+    for name, data in members.items():
+        if name.rpartition("/")[2] != "zarr.json":
+            continue
+        node, path = json.loads(data.tobytes()), name.removesuffix("zarr.json").removesuffix("/")
+        if node["node_type"] == "group":
+            attributes[path] = node["attributes"]
+        else:
+            arrays[path] = _array(path, node, members)
+    if "" not in attributes:
+        raise ValueError("the root group is missing")
+    return ZarrGroup(arrays, attributes)
+
+
+def _array(path: str, node: Mapping[str, Any], members: Mapping[str, NDArray[np.uint8]]) -> NDArray[Any]:
+    shape = tuple(node["shape"])
+    dtype = np.dtype(node["data_type"]).newbyteorder("<")
+    if prod(shape) == 0:
+        return np.zeros(shape, dtype)
+    data = members.get(_chunk_member(path, len(shape)))
+    if data is None or len(data) != prod(shape) * dtype.itemsize:
+        got = "none" if data is None else str(len(data))
+        raise ValueError(f"array '{path}' of shape {shape} needs {prod(shape) * dtype.itemsize} bytes, got {got}")
+    return np.frombuffer(data, dtype).reshape(shape)
