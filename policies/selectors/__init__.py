@@ -1,0 +1,1 @@
+"""Policies made of a policy and a rule of choice."""

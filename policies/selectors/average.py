@@ -1,0 +1,60 @@
+"""Deploy the mean of several draws."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from robotrl.errors import ConfigurationError
+from robotrl.interfaces import Policy
+from robotrl.types import ActionChunk, Committed, Float32, Int64, Observation
+
+
+class Sampler(Policy, Protocol):
+    """A policy that turns noise into actions."""
+
+    def noise(self, generator: np.random.Generator, draws: int) -> Float32:
+        """Starting noise (draws, H, A); the first draw is the same whatever their number."""
+        ...
+
+    def sample(self, states: Float32, noise: Float32) -> Float32:
+        """Raw chunks (n, H, A) from `states` (n, L, S) and `noise` (n, H, A)."""
+        ...
+
+
+class AverageSelector:
+    """A policy that proposes the mean of `draws` chunks of another, element by element in raw units.
+
+    The mean of draws has less noise than a draw, which pays in precise phases, but it blurs distinct ways of doing a
+    task. Draw 0 has the noise that the policy alone would use.
+    """
+
+    def __init__(self, policy: Sampler, draws: int = 16) -> None:
+        if draws < 1:
+            raise ConfigurationError(f"selector.draws={draws}: expected at least 1")
+        self.policy, self.draws = policy, draws
+
+    @property
+    def history(self) -> int:
+        """L of the policy."""
+        return self.policy.history
+
+    @property
+    def chunk_length(self) -> int:
+        """H of the policy."""
+        return self.policy.chunk_length
+
+    @property
+    def version(self) -> int:
+        """Version of the policy's weights."""
+        return self.policy.version
+
+    def propose(
+        self, observation: Observation, rows: Int64, committed: Committed, rng: Sequence[np.random.Generator]
+    ) -> ActionChunk:
+        """The mean chunk of every world; it carries no noise, since none alone reproduces it."""
+        del committed
+        noise = np.concatenate([self.policy.noise(generator, self.draws) for generator in rng])
+        drawn = self.policy.sample(np.repeat(observation.state, self.draws, axis=0), noise)
+        mean = drawn.reshape(len(rows), self.draws, *drawn.shape[1:]).mean(axis=1, dtype=np.float32)
+        return ActionChunk(rows, mean, observation.tick, self.policy.version)

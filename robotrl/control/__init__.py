@@ -1,0 +1,1 @@
+"""Decisions of the outer loop: which policy is promoted."""

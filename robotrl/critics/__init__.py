@@ -1,0 +1,1 @@
+"""What a state is worth: success probability, and whether that estimate may be used."""

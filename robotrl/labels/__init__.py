@@ -1,0 +1,1 @@
+"""Pure functions from episodes (and critic scores) to annotation columns."""

@@ -1,0 +1,1 @@
+"""Training: features, objectives, the learner and checkpoints."""
