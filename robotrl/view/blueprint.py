@@ -5,8 +5,8 @@ import rerun.blueprint as rrb
 
 from robotrl.specs import EnvironmentSpec
 
-_EYE_M = (1.5, -1.3, 1.2)
-_LOOK_AT_M = (0.3, 0.0, 0.2)
+_EYE_M = (1.35, -1.05, 1.0)
+_LOOK_AT_M = (0.3, 0.0, 0.25)
 _PLOT_COLUMNS = 2
 
 
@@ -49,7 +49,7 @@ def episode_blueprint(spec: EnvironmentSpec, columns: bool = False) -> rrb.Bluep
         critic,
         *labels,
         _actions(spec),
-        row_shares=[2, 2, *(2 for _ in labels), 5],
+        row_shares=[3, 2, *(2 for _ in labels), 5],
     )
     return rrb.Blueprint(
         rrb.Horizontal(rrb.Vertical(scene, words, row_shares=[3, 2]), signals, column_shares=[1, 1]),

@@ -126,7 +126,7 @@ def log_control(recording: rr.RecordingStream, episode: Episode, timeline: Timel
     lanes = {
         "mode": [ControlMode(int(m)).name.lower() for m in episode.control_mode],
         "called_by": [Trigger(int(t)).name.lower() if t else "" for t in episode.trigger],
-        "chunk": [f"chunk {c}" if c >= 0 else "" for c in episode.chunk_id.tolist()],
+        "chunk": [str(c) if c >= 0 else "" for c in episode.chunk_id.tolist()],
         "starved": ["starved" if s else "" for s in episode.starved],
         "success": ["success" if s else "" for s in episode.success],
     }

@@ -1,0 +1,103 @@
+"""Find the recordings of a run, and open, serve or export them: what `robotrl view` does."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from robotrl.errors import ConfigurationError, DataError
+
+LOOPBACK = "127.0.0.1"
+"""Recordings show what a robot's cameras and people did: they are served to this machine alone."""
+
+
+def recordings(run: str | Path) -> tuple[Path, ...]:
+    """The finished recordings of a run directory (in its `rerun/`), by name. Raises when there are none."""
+    run = Path(run)
+    if not run.is_dir():
+        parent = run.parent if run.parent.is_dir() else Path("runs")
+        near = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
+        hint = f" Runs in {parent}: {', '.join(near)}." if near else " Start one with `robotrl improve`."
+        raise DataError(f"there is no run directory at {run}.{hint}")
+    found = tuple(sorted((run / "rerun").glob("*.rrd")))
+    if not found:
+        raise DataError(
+            f"the run {run} has no recordings: expected .rrd files in {run / 'rerun'}. "
+            "They are written during rollouts; see the `view` options in the run's config.yaml"
+        )
+    return found
+
+
+def select(found: Sequence[Path], text: str) -> tuple[Path, ...]:
+    """The recordings whose file name contains `text` (an outcome, a stage, a seed, the start of an id)."""
+    chosen = tuple(path for path in found if text in path.stem)
+    if not chosen:
+        raise ConfigurationError(f"no recording contains '{text}' in its name. There are: {_names(found)}")
+    return chosen
+
+
+def _names(paths: Sequence[Path], most: int = 12) -> str:
+    more = f" and {len(paths) - most} more" if len(paths) > most else ""
+    return ", ".join(path.stem for path in paths[:most]) + more
+
+
+def _rerun(*arguments: str) -> list[str]:
+    """A command line of the Rerun that belongs to this Python."""
+    return [sys.executable, "-m", "rerun", *arguments]
+
+
+def viewer_command(paths: Sequence[Path], port: int = 9876) -> list[str]:
+    """The command that opens a viewer window on `paths`, detached from this process."""
+    options = ("--bind", LOOPBACK, "--port", str(port), "--hide-welcome-screen", "--detach-process")
+    return _rerun(*map(str, paths), *options)
+
+
+def web_command(paths: Sequence[Path], web_port: int = 9090, port: int = 9876) -> list[str]:
+    """The command that serves `paths` and a web viewer to this machine only, until it is stopped."""
+    options = ("--serve-web", "--bind", LOOPBACK, "--web-viewer-port", str(web_port), "--port", str(port))
+    return _rerun(*map(str, paths), *options)
+
+
+def open_viewer(paths: Sequence[Path], port: int = 9876) -> None:
+    """Open a viewer window on `paths` and return."""
+    done = subprocess.run(viewer_command(paths, port), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ConfigurationError(
+            f"the Rerun viewer did not start: {_last_line(done.stderr)}. "
+            "Without a display, use --web, or copy the recording with --export and open it elsewhere"
+        )
+
+
+def serve_web(paths: Sequence[Path], web_port: int = 9090, port: int = 9876) -> subprocess.Popen[bytes]:
+    """Serve a web viewer on `http://127.0.0.1:<web_port>`; the caller waits for the process or ends it."""
+    return subprocess.Popen(web_command(paths, web_port, port))
+
+
+def export(paths: Sequence[Path], destination: str | Path) -> Path:
+    """Write `paths` into one `.rrd` file, each as its own recording; it appears whole or not at all."""
+    destination = Path(destination)
+    if destination.suffix != ".rrd":
+        raise ConfigurationError(f"export to a file that ends in .rrd, not '{destination}'")
+    staged = destination.with_name(destination.name + ".part")
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        if len(paths) == 1:
+            shutil.copyfile(paths[0], staged)
+        else:
+            merge = _rerun("rrd", "merge", "--output", str(staged), *map(str, paths))
+            subprocess.run(merge, capture_output=True, text=True, check=True)
+        staged.replace(destination)
+    except subprocess.CalledProcessError as error:
+        staged.unlink(missing_ok=True)
+        raise DataError(
+            f"a recording could not be read: {_last_line(error.stderr)}; record the episode again"
+        ) from error
+    except OSError as error:
+        raise DataError(f"cannot write {destination}: {error.strerror}; choose a folder that can be written") from error
+    return destination
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it gave no message"
