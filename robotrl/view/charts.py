@@ -101,7 +101,8 @@ def forest(rows: Sequence[Interval], description: str) -> Markup:
         parts.append(line(across(row.low), y, across(row.high), y, f"whisker {row.tone}"))
         parts.append(dot(across(row.value), y, 6, row.tone, row.hint))
         parts.append(text(0, y + 4, row.label, "end", -12, "name"))
-        parts.append(text(100, y + 4, words.percent(row.value), "start", 12, "value"))
+        parts.append(text(100, y - 1, words.percent(row.value), "start", 12, "value"))
+        parts.append(text(100, y + 14, words.span(row.low, row.high), "start", 12))
     return plot(bottom + 28, description, parts, "plot forest")
 
 

@@ -34,8 +34,22 @@ def _plain(value: str | int | float) -> str:
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]], numeric_from: int = 1) -> Markup:
-    """A table that scrolls sideways on a narrow screen; columns from `numeric_from` on are set as figures."""
-    classes = [{} if i < numeric_from else {"class": "figure"} for i in range(len(head))]
-    top = tag("tr", {}, *(tag("th", {"scope": "col", **c}, text) for c, text in zip(classes, head, strict=True)))
-    body = [tag("tr", {}, *(tag("td", c, text) for c, text in zip(classes, row, strict=True))) for row in rows]
-    return tag("div", {"class": "scroll"}, tag("table", {}, tag("thead", {}, top), tag("tbody", {}, *body)))
+    """A table that scrolls sideways on a narrow screen; columns from `numeric_from` on are set as figures.
+
+    Without a `head` the first column names the rows.
+    """
+    body = [tag("tr", {}, *_cells(row, numeric_from, named=not head)) for row in rows]
+    top: list[Markup] = []
+    if head:
+        cells = [tag("th", {"scope": "col", **_figure(i, numeric_from)}, text) for i, text in enumerate(head)]
+        top.append(tag("thead", {}, tag("tr", {}, *cells)))
+    return tag("div", {"class": "scroll"}, tag("table", {}, *top, tag("tbody", {}, *body)))
+
+
+def _cells(row: tuple[str, ...], numeric_from: int, named: bool) -> list[Markup]:
+    cells = [tag("td", _figure(i, numeric_from), text) for i, text in enumerate(row)]
+    return [tag("th", {"scope": "row"}, row[0]), *cells[1:]] if named else cells
+
+
+def _figure(column: int, numeric_from: int) -> dict[str, str]:
+    return {"class": "figure"} if column >= numeric_from else {}

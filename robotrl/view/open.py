@@ -1,10 +1,13 @@
 """Find the recordings of a run, and open, serve or export them: what `robotrl view` does."""
 
+import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from robotrl.errors import ConfigurationError, DataError
 
@@ -60,18 +63,33 @@ def web_command(paths: Sequence[Path], web_port: int = 9090, port: int = 9876) -
 
 
 def open_viewer(paths: Sequence[Path], port: int = 9876) -> None:
-    """Open a viewer window on `paths` and return."""
+    """Open a viewer window on `paths` and return; the window outlives this process."""
+    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        raise ConfigurationError(
+            "there is no display for a window: use --web, or write the recording with --export and open it elsewhere"
+        )
     done = subprocess.run(viewer_command(paths, port), capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise ConfigurationError(
-            f"the Rerun viewer did not start: {_last_line(done.stderr)}. "
-            "Without a display, use --web, or copy the recording with --export and open it elsewhere"
-        )
+        raise ConfigurationError(f"the Rerun viewer did not start: {_last_line(done.stderr)}. Use --web instead")
+
+
+def web_address(web_port: int = 9090, port: int = 9876) -> str:
+    """Where a browser on this machine finds what `serve_web` serves."""
+    return f"http://{LOOPBACK}:{web_port}?url={quote(f'rerun+http://{LOOPBACK}:{port}/proxy', safe='')}"
 
 
 def serve_web(paths: Sequence[Path], web_port: int = 9090, port: int = 9876) -> subprocess.Popen[bytes]:
-    """Serve a web viewer on `http://127.0.0.1:<web_port>`; the caller waits for the process or ends it."""
-    return subprocess.Popen(web_command(paths, web_port, port))
+    """Serve `paths` at `web_address(web_port, port)`; the caller waits for the process and ends it."""
+    for wanted in (web_port, port):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((LOOPBACK, wanted))
+            except OSError as error:
+                raise ConfigurationError(
+                    f"port {wanted} of {LOOPBACK} cannot be used: {error.strerror}; choose another"
+                ) from error
+    return subprocess.Popen(web_command(paths, web_port, port), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def export(paths: Sequence[Path], destination: str | Path) -> Path:

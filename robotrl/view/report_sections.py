@@ -186,13 +186,18 @@ def _critic_report(critic: CriticReport) -> Markup:
     if critic.improvement is not None:
         gain = critic.improvement
         interval = f"{words.points(gain.low, False)} to {words.points(gain.high, False)}"
-        figures.append(("estimated gain of the weights", f"{words.points(gain.value)} ({interval})"))
+        figures.append(("estimated gain", f"{words.points(gain.value)} ({interval})"))
     if critic.effective_share == critic.effective_share:
         figures.append(("effective samples", words.percent(critic.effective_share)))
     said = _verdict(critic.used, "Weights used." if critic.used else "Weights not used.")
     counts = [b.count for b in critic.bins]
     chart = charts.reliability(bins, counts, "Observed success by predicted probability") if bins else Markup("")
-    pair = tag("div", {"class": "many"}, _figure("Observed success", chart), table(("held out", ""), figures))
+    pair = tag(
+        "div",
+        {"class": "many"},
+        _figure("Observed success", chart),
+        _figure("On held-out episodes", table((), figures)),
+    )
     title = tag("h3", {}, f"Iteration {critic.iteration}")
     return join(title, tag("p", {}, said, f" {critic.reason}"), pair)
 
@@ -208,7 +213,7 @@ def _data(report: ReportData) -> Markup:
 
 
 def _mixture(mixture: Mixture) -> Markup:
-    parts = [(s.name, s.mass, f"{words.percent(s.mass)} of {words.count(s.ticks)} ticks") for s in mixture.sources]
+    parts = [(s.name, s.mass, f"{words.percent(s.mass)}, {words.count(s.ticks)} ticks") for s in mixture.sources]
     limits = f"warned of above {words.percent(mixture.warn_share)}, refused above {words.percent(mixture.refuse_share)}"
     said = (
         f"Effective samples {words.count(mixture.effective_samples)}. "
@@ -242,5 +247,5 @@ def _reproduction(report: ReportData) -> Markup:
         return Markup("")
     rows = [*how.seeds, *how.versions]
     note = "The same command with the same versions gives the same figures."
-    content = [tag("pre", {}, how.command)] + ([table(("", ""), rows, numeric_from=2)] if rows else [])
+    content = [tag("pre", {}, how.command)] + ([table((), rows, numeric_from=2)] if rows else [])
     return _section("How to reproduce", note, *content)

@@ -16,6 +16,11 @@ def percent(fraction: float, decimals: int = 1) -> str:
     return f"{text}{_THIN}%"
 
 
+def span(low: float, high: float) -> str:
+    """An interval of fractions in percent, without the sign: 91.5–96.1."""
+    return f"{percent(low)[:-2]}–{percent(high)[:-2]}" if math.isfinite(low) and math.isfinite(high) else DASH
+
+
 def points(fraction: float, unit: bool = True) -> str:
     """A difference of two rates in percentage points, signed: 0.332 → +33.2 points."""
     if not math.isfinite(fraction):
