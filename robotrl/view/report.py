@@ -105,7 +105,7 @@ def _verdict(comparison: Comparison) -> str:
         return "There is no control to compare with, so the gain may come from training longer."
     amount = (
         f"{words.points(gain.value)} over the control "
-        f"(paired 95 % interval {words.points(gain.low, False)} to {words.points(gain.high, False)})"
+        f"(paired {words.percent(0.95)} interval {words.points(gain.low, False)} to {words.points(gain.high, False)})"
     )
     if gain.low > 0:
         return f"The new data is worth {amount}."

@@ -228,8 +228,10 @@ def _mixture(mixture: Mixture) -> Markup:
 def _time(report: ReportData) -> Markup:
     if not report.stages:
         return Markup("")
-    parts = [(s.name, s.wall_s, f"{words.seconds(s.wall_s)}, {words.seconds(s.cpu_s)} cpu") for s in report.stages]
-    return _section("Time by stage", "Wall clock, and processor seconds of all threads.", charts.shares(parts, "Time"))
+    parts = [(s.name, s.wall_s, f"{words.seconds(s.wall_s)} ({words.seconds(s.cpu_s)})") for s in report.stages]
+    return _section(
+        "Time by stage", "Wall clock, and in brackets the processor time of all threads.", charts.shares(parts, "Time")
+    )
 
 
 def _recordings(report: ReportData) -> Markup:
