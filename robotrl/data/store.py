@@ -106,10 +106,13 @@ def _parse(path: Path, content: bytes) -> EnvironmentSpec:
     try:
         raw = json.loads(content)
         if raw["format"] != FORMAT:
-            raise DataError(f"{path}: this version of robotrl reads format {FORMAT}, got format {raw['format']}")
+            raise DataError(f"this version of robotrl reads format {FORMAT}, got format {raw['format']}")
         spec = spec_from_json(json.dumps(raw["environment"]))
-        if spec.fingerprint != raw["fingerprint"]:
-            raise DataError(f"{path}: damaged (the fingerprint does not fit the environment)")
+        fingerprint = raw["fingerprint"]
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path}: damaged ({type(error).__name__}: {error})") from error
+    if spec.fingerprint != fingerprint:
+        raise DataError(f"{path}: damaged (the fingerprint does not fit the environment)")
     return spec

@@ -33,7 +33,7 @@ class EpisodeWriter:
     """A `Sink` that commits episodes into its own directory. One process has it at a time; not for several threads."""
 
     def __init__(self, directory: Path, spec: EnvironmentSpec) -> None:
-        self._spec = spec
+        self._spec, self._fingerprint = spec, spec.fingerprint
         self._staging = ensure_directory(directory / "staging")
         self._episodes = ensure_directory(directory / "episodes")
         self._quarantine = directory / "quarantine"
@@ -110,10 +110,10 @@ class EpisodeWriter:
 
     def _require_environment(self, episode: Episode) -> None:
         spec, meta, where = self._spec, episode.meta, f"episode {episode.meta.episode_id}"
-        if meta.task != spec.task or meta.environment not in ("", spec.fingerprint):
+        if meta.task != spec.task or meta.environment not in ("", self._fingerprint):
             raise DataError(
                 f"{where} is of task '{meta.task}' ({meta.environment or 'no fingerprint'}); "
-                f"the store holds '{spec.task}' ({spec.fingerprint})"
+                f"the store holds '{spec.task}' ({self._fingerprint})"
             )
         if not episode.length:
             raise DataError(f"{where} has no ticks; an episode needs at least one")

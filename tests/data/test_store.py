@@ -1,0 +1,255 @@
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robotrl.data import durable, journal
+from robotrl.data.store import EpisodeStore
+from robotrl.errors import DataError, RunBusyError, StorageError
+from tests import builders
+from tests.contracts.store import EPISODES, StoreContract, assert_same
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+class TestEpisodeStore(StoreContract):
+    def create(self, root):
+        return EpisodeStore.create(root, builders.spec())
+
+    def open(self, root):
+        return EpisodeStore.open(root)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return EpisodeStore.create(tmp_path / "store", builders.spec())
+
+
+def committing(root: Path, count: int, file_limit: str = "") -> subprocess.Popen:
+    command = [sys.executable, "-m", "tests.data.committing_process", str(root), str(count), file_limit]
+    return subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_sigkill_loses_nothing_acknowledged(store):
+    rng = np.random.default_rng(0)
+    acknowledged = set()
+    for _ in range(4):
+        process = committing(store.root, 100_000)
+        acknowledged.add(process.stdout.readline().strip())
+        time.sleep(float(rng.uniform(0, 0.15)))
+        process.send_signal(signal.SIGKILL)
+        acknowledged.update(process.stdout.read().split())
+        process.wait()
+        snapshot = store.snapshot()
+        assert acknowledged <= set(snapshot.ids)
+        assert sum(1 for _ in snapshot.episodes()) == len(snapshot)
+    store.writer().close()
+    assert not list(store.root.glob("writers/main/staging/*"))
+    assert not (store.root / "writers/main/quarantine").exists()
+    assert len(list(store.root.glob("writers/main/episodes/*"))) == len(store.snapshot())
+
+
+class Killed(BaseException):
+    """Ends the process at a system call; no handler of the code under test sees it."""
+
+
+def fail_at(monkeypatch, call: int, error: BaseException) -> None:
+    """Make the `call`-th durable system call from now raise `error`, after a write has done half its work."""
+    left = [call]
+
+    def wrap(function, name):
+        def counted(*arguments, **named):
+            left[0] -= 1
+            if left[0] == -1:
+                if name == "write":
+                    function(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+                raise error
+            return function(*arguments, **named)
+
+        return counted
+
+    for name in ("fsync", "write"):
+        monkeypatch.setattr(journal.os, name, wrap(getattr(os, name), name))
+    monkeypatch.setattr(durable.Path, "replace", wrap(Path.replace, "replace"))
+    monkeypatch.setattr(durable, "sync_directory", wrap(durable.sync_directory, "sync_directory"))
+
+
+COMMIT_CALLS = 8
+
+
+@pytest.mark.parametrize("call", range(COMMIT_CALLS))
+@pytest.mark.parametrize(
+    "error", [Killed(), OSError(errno.ENOSPC, "No space left on device")], ids=["kill", "full disk"]
+)
+def test_a_commit_that_stops_at_any_system_call_leaves_all_or_nothing(store, monkeypatch, call, error):
+    writer = store.writer()
+    writer.on_episode(EPISODES[0])
+    with monkeypatch.context() as patch:
+        fail_at(patch, call, error)
+        try:
+            writer.on_episode(EPISODES[1])
+        except (Killed, StorageError) as stopped:
+            acknowledged = EPISODES[:1]
+            assert isinstance(stopped, Killed) or "disk is full" in str(stopped)
+        else:
+            acknowledged = EPISODES[:2]
+    writer.close()
+    snapshot = store.snapshot()
+    assert {e.meta.episode_id for e in acknowledged} <= set(snapshot.ids)
+    assert sum(1 for _ in snapshot.episodes()) == len(snapshot)
+    with store.writer() as resumed:
+        for episode in EPISODES:
+            resumed.on_episode(episode)
+    assert len(store.snapshot()) == len(EPISODES)
+    for episode, stored in zip(EPISODES, store.snapshot().episodes(), strict=True):
+        assert_same(episode, stored)
+
+
+def test_the_calls_above_cover_a_whole_commit(store, monkeypatch):
+    with store.writer() as writer:
+        fail_at(monkeypatch, COMMIT_CALLS - 1, Killed())
+        writer.on_episode(EPISODES[0])
+
+
+def test_a_file_renamed_but_not_journalled_is_taken_up(store):
+    with store.writer() as writer:
+        for episode in EPISODES:
+            writer.on_episode(episode)
+    path = store.root / "writers/main/journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]) + lines[-1][:20])
+    assert len(store.snapshot()) == len(EPISODES) - 1
+    store.writer().close()
+    assert len(store.snapshot()) == len(EPISODES)
+    assert path.read_bytes() == b"".join(lines)
+
+
+def test_an_unreadable_file_without_journal_line_is_quarantined(store, caplog):
+    store.writer().close()
+    foreign = store.root / "writers/main/episodes/foreign.zarr.zip"
+    foreign.write_bytes(b"not an episode")
+    store.writer().close()
+    assert not foreign.exists()
+    assert (store.root / "writers/main/quarantine/foreign.zarr.zip").read_bytes() == b"not an episode"
+    assert "foreign.zarr.zip" in caplog.text
+    assert len(store.snapshot()) == 0
+
+
+def test_staging_is_swept_when_the_writer_opens(store):
+    store.writer().close()
+    left = store.root / "writers/main/staging/half.zarr.zip"
+    left.write_bytes(b"half")
+    store.writer().close()
+    assert not left.exists()
+
+
+def test_another_process_is_refused_and_told_who_writes(store):
+    process = committing(store.root, 100_000)
+    process.stdout.readline()
+    with pytest.raises(RunBusyError, match=f"in use by process {process.pid}"):
+        store.writer()
+    process.kill()
+    process.communicate()
+    store.writer().close()
+
+
+# The first limit is below the size of an episode, the others are reached by the journal, within a line.
+@pytest.mark.parametrize(("limit", "at_least"), [(5_000, 0), (22_000, 20), (22_333, 20)])
+def test_a_full_disk_is_a_clear_error_and_keeps_what_was_committed(store, limit, at_least):
+    process = committing(store.root, 1000, str(limit))
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "cannot" in error and "What was committed is safe" in error
+    assert "Traceback" not in error
+    assert set(store.snapshot().ids) == set(out.split())
+    assert len(out.split()) >= at_least
+    assert sum(1 for _ in store.snapshot().episodes()) == len(out.split())
+    process = committing(store.root, 60)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert len(store.snapshot()) >= 60
+
+
+def test_a_file_where_a_directory_belongs_is_a_clear_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="A file stands where a directory is expected"):
+        EpisodeStore.create(tmp_path / "file" / "store", builders.spec())
+    store = EpisodeStore.create(tmp_path / "store", builders.spec())
+    (store.root / "writers").write_text("")
+    with pytest.raises(StorageError, match="A file stands where a directory is expected"):
+        store.writer()
+
+
+def test_a_path_without_a_store_is_a_clear_error(tmp_path):
+    with pytest.raises(DataError, match=r"is not an episode store \(no store.json\)"):
+        EpisodeStore.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 99}, "reads format 1, got format 99"),
+        ({"fingerprint": "0"}, "the fingerprint does not fit"),
+        ({"environment": {}}, "store.json: not an environment spec"),
+    ],
+)
+def test_a_damaged_description_is_a_clear_error(store, change, message):
+    path = store.root / "store.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(DataError, match=message):
+        EpisodeStore.open(store.root)
+    path.write_text("{")
+    with pytest.raises(DataError, match="damaged"):
+        EpisodeStore.open(store.root)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda content: content[:-100], "cut short"),
+        (lambda content: content[:5000] + bytes([content[5000] ^ 1]) + content[5001:], "damaged"),
+        (lambda content: content[:10] + bytes([content[10] ^ 1]) + content[11:], "damaged"),
+    ],
+)
+def test_a_damaged_episode_is_named(store, damage, message):
+    with store.writer() as writer:
+        writer.on_episode(EPISODES[0])
+    snapshot = store.snapshot()
+    path = snapshot.entries[0].path
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(DataError, match=f"{path.name}.*{message}"):
+        snapshot.read(snapshot.entries[0])
+
+
+def test_a_missing_episode_is_named(store):
+    with store.writer() as writer:
+        writer.on_episode(EPISODES[0])
+    snapshot = store.snapshot()
+    snapshot.entries[0].path.unlink()
+    with pytest.raises(DataError, match="is missing although it was committed"):
+        snapshot.read(snapshot.entries[0])
+
+
+def test_two_writers_with_different_episodes_of_one_id_are_an_error(store):
+    with store.writer("one") as one, store.writer("two") as two:
+        one.on_episode(builders.episode(10, seed=1, takeover=None))
+        two.on_episode(builders.episode(11, seed=1, takeover=None))
+    with pytest.raises(DataError, match="two writers committed different episodes as one"):
+        store.snapshot()
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a\0b", "-x", "x" * 101, ".hidden", "a b"])
+def test_names_that_could_leave_the_store_are_refused(store, name):
+    with pytest.raises(DataError, match="cannot be a"):
+        store.writer(name)
+    with pytest.raises(DataError, match="cannot be a"):
+        store.annotations(name, "1")
+    with pytest.raises(DataError, match="cannot be a"):
+        store.annotations("labels", name)
