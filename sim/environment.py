@@ -1,0 +1,254 @@
+"""N worlds of one MuJoCo task behind `robotrl.interfaces.Environment`."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robotrl import seeds as seed_streams
+from robotrl.errors import ConfigurationError, DataError
+from robotrl.specs import CameraSpec, Capabilities, EnvironmentSpec
+from robotrl.types import Bool, Float32, Float64, Int64, Observation, Snapshot, Transition, UInt8
+from sim import scene
+from sim.engine import Engine
+from sim.robots import panda
+from sim.tasks.base import FAILURES, Measurement, Task, View, array_spec, stack
+
+SETTLE_TICKS = 10
+"""Success must hold for half a second."""
+_PERIOD_S = 1.0 / scene.CONTROL_HZ
+_PERIOD_NS = round(1e9 * _PERIOD_S)
+_MAX_DRAWS = 100
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """When and how n worlds end within K ticks: `last` (n,) index of the last valid tick, flags (n, K), `reason` (n,)."""
+
+    last: Int64
+    terminated: Bool
+    truncated: Bool
+    streak: Int64
+    reason: list[str]
+
+
+class MujocoEnvironment:
+    """A task on the arm, N times, stepped on several cores.
+
+    Args:
+        task: what to do.
+        worlds: N.
+        threads: cores to use; 0 means all that the process may use. Results do not depend on it.
+        camera_height, camera_width: size in pixels of the images of camera "front" when a call asks to render.
+    """
+
+    def __init__(
+        self, task: Task, worlds: int = 64, threads: int = 1, camera_height: int = 240, camera_width: int = 320
+    ) -> None:
+        if worlds < 1:
+            raise ConfigurationError(f"worlds: expected at least 1, got {worlds}")
+        self.task = task
+        self.model = scene.compile_model(task.name, task.objects())
+        self._engine = Engine(self.model, threads)
+        self._view = View.of(self.model)
+        self._worlds = worlds
+        self._spec = _spec(task, self._view, CameraSpec("front", camera_height, camera_width))
+        self._targets = scene.control_slice(self.model)
+        self._physics = np.zeros((worlds, self._view.size))
+        self._state = np.zeros((worlds, self._spec.state.size), np.float32)
+        self._privileged = np.zeros((worlds, self._spec.privileged.size), np.float32)
+        self._tick = np.zeros(worlds, np.int64)
+        self._streak = np.zeros(worlds, np.int64)
+        self._running = np.zeros(worlds, np.bool_)
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """What the environment promises."""
+        return self._spec
+
+    @property
+    def worlds(self) -> int:
+        """N."""
+        return self._worlds
+
+    def reset(self, seeds: Int64, mask: Bool) -> Observation:
+        """Start the worlds in `mask` (N,) from `seeds` (N,); see `Environment.reset`."""
+        rows = self._rows(mask)
+        if np.shape(seeds) != (self._worlds,):
+            raise DataError(f"seeds: expected shape ({self._worlds},), got {np.shape(seeds)}")
+        if len(rows):
+            physics = self._starts(np.asarray(seeds)[rows])
+            self._physics[rows] = physics
+            self._tick[rows] = self._streak[rows] = 0
+            self._running[rows] = True
+            self._keep(rows, self.task.measure(self._view, physics))
+        return self._observation()
+
+    def _starts(self, seeds: Int64) -> Float64:
+        """A start (n, X) for every seed, from that seed's generator alone; already solved or failed ones are redrawn."""
+        streams = [seed_streams.generator(int(s), "start") for s in seeds]
+        physics = np.stack([self.task.draw(self._view, rng) for rng in streams])
+        for _ in range(_MAX_DRAWS):
+            found = self.task.measure(self._view, physics)
+            bad = np.flatnonzero(found.success | (found.failure > 0))
+            if not len(bad):
+                return physics
+            for row in bad:
+                physics[row] = self.task.draw(self._view, streams[row])
+        raise ConfigurationError(
+            f"task '{self.task.name}': no start that is neither solved nor failed in {_MAX_DRAWS} draws (seed {seeds[bad[0]]})"
+        )
+
+    def step(self, actions: Float32, mask: Bool, render: bool = False) -> Transition:
+        """Advance the worlds in `mask` (N,) by K ticks under `actions` (N, K, A); see `Environment.step`."""
+        rows = self._rows(mask)
+        requested = self._checked(actions, rows)
+        n, ticks = requested.shape[:2]
+        previous = self._physics[rows][:, self._targets]
+        executed = panda.limit_rate(self._spec.action.clip(requested), panda.actions_of(previous), _PERIOD_S)
+        physics, sound = self._engine.run(self._physics[rows], panda.controls(executed))
+        found = self.task.measure(self._view, physics)
+        ending = self._endings(rows, found, sound)
+        # A world that ended keeps the state of its last valid tick.
+        index = np.minimum(np.arange(ticks), ending.last[:, None])
+        every = np.arange(n)[:, None]
+        valid = np.arange(ticks) <= ending.last[:, None]
+        state, privileged = stack(found.state)[every, index], stack(found.privileged)[every, index]
+        physics = physics[every, index]
+        self._physics[rows], self._state[rows], self._privileged[rows] = physics[:, -1], state[:, -1], privileged[:, -1]
+        self._tick[rows] += ending.last + 1
+        self._streak[rows] = ending.streak
+        self._running[rows] = ~(ending.terminated | ending.truncated).any(1)
+        whole = self._whole
+        reason = np.full(self._worlds, "", object)
+        reason[rows] = ending.reason
+        return Transition(
+            state=whole(rows, state, self._state),
+            privileged=whole(rows, privileged, self._privileged),
+            physics=whole(rows, physics, self._physics),
+            actions=whole(rows, executed),
+            clamped=whole(rows, (executed != requested).any(-1).astype(np.uint8)),
+            reward=whole(rows, np.where(valid, found.reward, 0.0).astype(np.float32)),
+            terminated=whole(rows, ending.terminated),
+            truncated=whole(rows, ending.truncated),
+            success=whole(rows, (found.success & sound)[every, index]),
+            valid=whole(rows, valid),
+            failure=tuple(reason),
+            observation=self._observation(render),
+        )
+
+    def _checked(self, actions: Float32, rows: Int64) -> Float32:
+        """The actions (n, K, A) of the worlds that move, float32, or an error that says what is wrong."""
+        shape, size = np.shape(actions), self._spec.action.size
+        if len(shape) != 3 or shape[0] != self._worlds or shape[1] < 1 or shape[2] != size:
+            raise DataError(f"actions: expected shape ({self._worlds}, K >= 1, {size}), got {shape}")
+        ended = rows[~self._running[rows]]
+        if len(ended):
+            raise DataError(f"worlds {ended.tolist()} have ended or were never reset; reset them before stepping")
+        moving = np.asarray(actions, dtype=np.float32)[rows]
+        self._spec.action.require(moving)
+        return moving
+
+    def _endings(self, rows: Int64, found: Measurement, sound: Bool) -> _Ending:
+        """Find the first tick at which each world succeeds for long enough, fails, diverges or runs out of time."""
+        n, ticks = sound.shape
+        streak = np.empty((n, ticks), np.int64)
+        count = self._streak[rows]
+        for k in range(ticks):
+            count = np.where(found.success[:, k] & sound[:, k], count + 1, 0)
+            streak[:, k] = count
+        terminated = (streak >= SETTLE_TICKS) | (found.failure > 0) | ~sound
+        late = self._tick[rows][:, None] + np.arange(1, ticks + 1) >= self._spec.horizon
+        over = terminated | late
+        last = np.where(over.any(1), over.argmax(1), ticks - 1)
+        at_last = np.arange(ticks) == last[:, None]
+        every = np.arange(n)
+        reason = [
+            "diverged"
+            if not sound[i, k]
+            else FAILURES[found.failure[i, k]]
+            if terminated[i, k]
+            else "timeout"
+            if late[i, k]
+            else ""
+            for i, k in zip(every, last, strict=True)
+        ]
+        return _Ending(last, terminated & at_last, late & ~terminated & at_last, streak[every, last], reason)
+
+    def _whole(self, rows: Int64, values: np.ndarray, rest: np.ndarray | None = None) -> np.ndarray:
+        """Spread the moving worlds' `values` (n, K, ...) over all N; the others hold their state in `rest` (N, ...) or 0."""
+        if len(rows) == self._worlds:
+            return values
+        shape = (self._worlds, *values.shape[1:])
+        out = np.zeros(shape, values.dtype) if rest is None else np.broadcast_to(rest[:, None], shape).copy()
+        out[rows] = values
+        return out
+
+    def _keep(self, rows: Int64, found: Measurement) -> None:
+        self._state[rows], self._privileged[rows] = stack(found.state), stack(found.privileged)
+
+    def _rows(self, mask: Bool) -> Int64:
+        """Indices of the worlds in `mask` (N,)."""
+        if np.shape(mask) != (self._worlds,) or np.asarray(mask).dtype != np.bool_:
+            raise DataError(
+                f"mask: expected {self._worlds} booleans, got shape {np.shape(mask)}, {np.asarray(mask).dtype}"
+            )
+        return np.flatnonzero(mask)
+
+    def _observation(self, render: bool = False) -> Observation:
+        images: dict[str, UInt8] = {}
+        return Observation(
+            state=self._state.copy(),
+            privileged=self._privileged.copy(),
+            images=images,
+            instruction=self.task.instructions[:1] * self._worlds,
+            tick=self._tick.copy(),
+            time_ns=self._tick * _PERIOD_NS,
+            physics=self._physics.copy(),
+        )
+
+    def snapshot(self, mask: Bool) -> Snapshot:
+        """Physics and counters of the worlds in `mask`; see `Environment.snapshot`."""
+        rows = self._rows(mask)
+        counters = np.stack([self._tick[rows], self._streak[rows], self._running[rows].astype(np.int64)], axis=1)
+        return Snapshot(rows, self._physics[rows].copy(), counters, ("",) * len(rows), self._spec.fingerprint)
+
+    def restore(self, snapshot: Snapshot, mask: Bool) -> Observation:
+        """Put the worlds in `mask` into the snapshot's states, in order; see `Environment.restore`."""
+        rows = self._rows(mask)
+        if snapshot.fingerprint != self._spec.fingerprint:
+            raise DataError(
+                f"the snapshot belongs to environment {snapshot.fingerprint}, this one is {self._spec.fingerprint}: "
+                "restore it into the same task with the same parameters"
+            )
+        if len(rows) != len(snapshot.physics):
+            raise DataError(f"the snapshot holds {len(snapshot.physics)} worlds, the mask selects {len(rows)}")
+        self._physics[rows] = snapshot.physics
+        self._tick[rows], self._streak[rows] = snapshot.counters[:, 0], snapshot.counters[:, 1]
+        self._running[rows] = snapshot.counters[:, 2] > 0
+        self._keep(rows, self.task.measure(self._view, self._physics[rows]))
+        return self._observation()
+
+    def close(self) -> None:
+        """Stop the threads. Idempotent."""
+        self._engine.close()
+
+
+def _spec(task: Task, view: View, camera: CameraSpec) -> EnvironmentSpec:
+    """The spec of `task`; element names and bounds come from measuring one state."""
+    sample = task.measure(view, view.blank(panda.HOME, 0.0))
+    return EnvironmentSpec(
+        task=task.name,
+        robot="panda",
+        state=array_spec("state", sample.state),
+        privileged=array_spec("privileged", sample.privileged),
+        action=panda.ACTION,
+        physics_size=view.size,
+        control_hz=scene.CONTROL_HZ,
+        horizon=task.horizon,
+        settle_ticks=SETTLE_TICKS,
+        instructions=task.instructions,
+        tool_frame=panda.TOOL,
+        scene=view.scene,
+        capabilities=Capabilities(snapshot=True, batched=True, faster_than_real_time=True),
+        cameras=(camera,),
+    )

@@ -1,0 +1,110 @@
+"""The expert: a phase table gives a goal, inverse kinematics turns it into joint targets a short way ahead.
+
+The law has no memory: the phase is read off the state at every tick. So it can take over from anybody at any moment, and
+a policy that sees the state can imitate it. The only thing that an episode fixes is its noise.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from robotrl import seeds as seed_streams
+from robotrl.errors import DataError, unknown_name
+from robotrl.specs import EnvironmentSpec
+from robotrl.types import ActionChunk, Committed, Float32, Float64, Int64, Observation
+from sim.experts import insert
+from sim.experts.guide import Goal, Guide
+from sim.ik import ArmKinematics
+
+GUIDES: dict[str, Guide] = {"insert": insert.GUIDE}
+
+# The servos close a gap with a time constant of 0.1 s, so a lead of 3 cm is a speed of 0.3 m/s.
+_MAX_LEAD_M = 0.03
+_MAX_LEAD_RAD = 0.2
+
+
+class Expert:
+    """Solves the task of `spec`, many worlds at once.
+
+    Args:
+        spec: of the environment; its task names the phase table.
+        noise_m: standard deviation of the wandering of the commanded tool position, at full speed; it shrinks with the speed.
+        noise_rad: the same of its yaw.
+        worlds: N of the observations passed to `act`.
+    """
+
+    def __init__(self, spec: EnvironmentSpec, worlds: int, noise_m: float = 0.004, noise_rad: float = 0.02) -> None:
+        if spec.task not in GUIDES:
+            raise unknown_name("expert", spec.task, GUIDES)
+        self.spec = spec
+        self.guide = GUIDES[spec.task]
+        self._arm = ArmKinematics(spec.scene)
+        self._scale = np.array([noise_m] * 3 + [noise_rad])
+        # The whole path of the noise is drawn at reset: it depends on the seed and the tick alone.
+        self._noise = np.zeros((worlds, spec.horizon + 1, 4))
+
+    def reset(self, rows: Int64, seeds: Int64) -> None:
+        """Draw the noise of the episodes that begin in worlds `rows` (n,) from `seeds` (n,)."""
+        for row, seed in zip(rows, seeds, strict=True):
+            white = seed_streams.generator(int(seed), "expert").standard_normal(self._noise.shape[1:])
+            self._noise[row] = _wander(white) * self._scale
+
+    def act(self, observation: Observation, rows: Int64) -> Float32:
+        """Actions (n, A) for the worlds `rows` (n,) of `observation` (N worlds), at their current tick."""
+        if len(observation.tick) != len(self._noise):
+            raise DataError(f"expert for {len(self._noise)} worlds got an observation of {len(observation.tick)}")
+        state = observation.state[rows].astype(np.float64)
+        tick = np.minimum(observation.tick[rows], self.spec.horizon)
+        return self.command(state, self._noise[rows, tick])
+
+    def goal(self, state: Float64) -> Goal:
+        """What the phase table says about `state` (n, S)."""
+        return self.guide.law(lambda prefix: state[:, self.spec.state.slice(prefix)])
+
+    def command(self, state: Float64, noise: Float64) -> Float32:
+        """Actions (n, A) for `state` (n, S), with `noise` (n, 4) m and rad at full speed on the tool's way."""
+        goal = self.goal(state)
+        shift, turn = _limited(goal.shift, _MAX_LEAD_M), _limited(goal.turn, _MAX_LEAD_RAD)
+        # Wander on the way, but not where it gets precise.
+        way = np.sqrt(np.square(shift[:, :2]).sum(-1, keepdims=True)) / _MAX_LEAD_M
+        loose = np.clip(1.5 * way - 0.3, 0.05, 1.0)
+        shift = shift + loose * noise[:, :3]
+        turn = turn + loose * noise[:, 3:] * np.array([0.0, 0.0, 1.0])
+        joints = self._arm.reach(state[:, :7], shift, turn)
+        return self.spec.action.clip(np.concatenate([joints, goal.opening[:, None]], axis=-1))
+
+
+def _wander(white: Float64) -> Float64:
+    """Ornstein-Uhlenbeck paths (T, 4) of unit variance and a correlation time of half a second from `white` (T, 4)."""
+    keep = np.exp(-1.0 / 10.0)
+    path = np.empty_like(white)
+    value = white[0]
+    for t, kick in enumerate(white):
+        value = keep * value + np.sqrt(1.0 - keep**2) * kick
+        path[t] = value
+    return path
+
+
+def _limited(vector: Float64, longest: float) -> Float64:
+    """`vector` (n, 3), shortened to length `longest` where it is longer."""
+    length = np.sqrt(np.square(vector).sum(-1, keepdims=True))
+    return vector * np.minimum(1.0, longest / np.maximum(length, 1e-9))
+
+
+class ExpertPolicy:
+    """An expert as a `Policy` that proposes one action at a time and adds no noise."""
+
+    history = 1
+    chunk_length = 1
+    version = 0
+
+    def __init__(self, spec: EnvironmentSpec) -> None:
+        self._expert = Expert(spec, worlds=1)
+
+    def propose(
+        self, observation: Observation, rows: Int64, committed: Committed, rng: Sequence[np.random.Generator]
+    ) -> ActionChunk:
+        """See `Policy.propose`; `committed` and `rng` are not used."""
+        state = observation.state[:, -1].astype(np.float64)
+        actions = self._expert.command(state, np.zeros((len(state), 4)))
+        return ActionChunk(rows, actions[:, None], observation.tick, self.version)

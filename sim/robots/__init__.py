@@ -1,0 +1,1 @@
+"""Robots as MJCF fragments built from primitives."""

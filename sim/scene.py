@@ -1,0 +1,130 @@
+"""From MJCF text to a compiled model, its physics state vector, and the scene description that views use."""
+
+import mujoco
+import numpy as np
+
+from robotrl.errors import ConfigurationError
+from robotrl.specs import Frame, JointKind, Primitive, SceneSpec, Shape
+from sim.robots import panda
+
+PHYSICS = (
+    mujoco.mjtState.mjSTATE_TIME
+    | mujoco.mjtState.mjSTATE_QPOS
+    | mujoco.mjtState.mjSTATE_QVEL
+    | mujoco.mjtState.mjSTATE_CTRL
+    | mujoco.mjtState.mjSTATE_MOCAP_POS
+    | mujoco.mjtState.mjSTATE_MOCAP_QUAT
+)
+"""What a physics state vector holds, in this order. With the warm start disabled nothing else carries over."""
+
+TIMESTEP_S = 0.005
+CONTROL_HZ = 20.0
+SUBSTEPS = round(1.0 / (CONTROL_HZ * TIMESTEP_S))
+
+_TEMPLATE = """
+<mujoco model="{name}">
+  <compiler angle="radian" autolimits="true"/>
+  <option timestep="{timestep}" integrator="implicitfast" cone="elliptic" impratio="10">
+    <flag warmstart="disable"/>
+  </option>
+  <visual>
+    <global offwidth="1280" offheight="960"/>
+    <quality shadowsize="2048" offsamples="4"/>
+    <headlight ambient="0.35 0.35 0.35" diffuse="0.45 0.45 0.45" specular="0.1 0.1 0.1"/>
+  </visual>
+  <default>
+    <default class="shape"><geom contype="0" conaffinity="0"/></default>
+    <default class="solid"><geom contype="1" conaffinity="2" friction="0.4 0.005 0.0001"/></default>
+    <default class="pad"><geom contype="1" conaffinity="2" priority="1" condim="4" friction="1.5 0.02 0.0001"
+                               solref="0.01 1"/></default>
+    <default class="object"><geom contype="2" conaffinity="3" friction="0.4 0.005 0.0001" solref="0.01 1"/></default>
+    <default class="fixture"><geom contype="2" conaffinity="3" friction="0.3 0.005 0.0001" solref="0.01 1"/></default>
+  </default>
+  <worldbody>
+    <light pos="0.3 -0.6 1.6" dir="0.1 0.4 -1" diffuse="0.5 0.5 0.5"/>
+    <camera name="front" pos="1.25 -0.45 0.65" xyaxes="0.4 0.92 0 -0.42 0.18 0.89" fovy="42"/>
+    <geom name="table" class="fixture" type="box" size="0.35 0.5 0.02" pos="0.5 0 -0.02" rgba="0.78 0.72 0.64 1"/>
+    {robot}
+    {objects}
+  </worldbody>
+  <actuator>{actuators}</actuator>
+</mujoco>
+"""
+
+_JOINTS: dict[int, JointKind] = {
+    mujoco.mjtJoint.mjJNT_HINGE: "hinge",
+    mujoco.mjtJoint.mjJNT_SLIDE: "slide",
+    mujoco.mjtJoint.mjJNT_FREE: "free",
+}
+_SHAPES: dict[int, Shape] = {
+    mujoco.mjtGeom.mjGEOM_BOX: "box",
+    mujoco.mjtGeom.mjGEOM_CAPSULE: "capsule",
+    mujoco.mjtGeom.mjGEOM_CYLINDER: "cylinder",
+    mujoco.mjtGeom.mjGEOM_SPHERE: "sphere",
+    mujoco.mjtGeom.mjGEOM_PLANE: "plane",
+}
+
+
+def compile_model(name: str, objects: str) -> mujoco.MjModel:
+    """The arm on its table with `objects` (MJCF bodies), compiled."""
+    text = _TEMPLATE.format(
+        name=name, timestep=TIMESTEP_S, robot=panda.body_xml(), objects=objects, actuators=panda.actuator_xml()
+    )
+    model = mujoco.MjModel.from_xml_string(text)
+    if model.nmocap > 1 or model.na > 0:
+        raise ConfigurationError(
+            f"scene '{name}' has {model.nmocap} mocap bodies and {model.na} actuator states; expected at most 1 and 0, "
+            "because a physics state keeps a mocap pose in one piece and no activations"
+        )
+    return model
+
+
+def physics_size(model: mujoco.MjModel) -> int:
+    """X, the length of a physics state vector of `model`."""
+    return mujoco.mj_stateSize(model, PHYSICS)
+
+
+def control_slice(model: mujoco.MjModel) -> slice:
+    """Where the actuator targets are in a physics state vector."""
+    start = 1 + model.nq + model.nv
+    return slice(start, start + model.nu)
+
+
+def scene_spec(model: mujoco.MjModel) -> SceneSpec:
+    """The frames of the model's bodies with addresses into the physics state, and the shapes on them."""
+    frames = [_frame(model, body) for body in range(1, model.nbody)]
+    shapes = [_primitive(model, geom) for geom in range(model.ngeom)]
+    # MuJoCo numbers the world as body 0; the scene has it as -1.
+    return SceneSpec(frames=tuple(frames), primitives=tuple(shapes))
+
+
+def _floats(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(float(v) for v in values)
+
+
+def _frame(model: mujoco.MjModel, index: int) -> Frame:
+    body = model.body(index)
+    joint, axis, address = None, (0.0, 0.0, 1.0), -1
+    if body.mocapid[0] >= 0:
+        joint = "mocap"
+        address = control_slice(model).stop + 7 * int(body.mocapid[0])
+    elif body.jntnum[0] == 1:
+        found = model.joint(int(body.jntadr[0]))
+        joint, axis, address = _JOINTS[int(found.type[0])], _floats(found.axis), 1 + int(found.qposadr[0])
+    elif body.jntnum[0] > 1:
+        raise ConfigurationError(f"body '{body.name}' has {body.jntnum[0]} joints; expected one, so split the body")
+    return Frame(body.name, int(body.parentid[0]) - 1, _floats(body.pos), _floats(body.quat), joint, axis, address)  # type: ignore[arg-type]
+
+
+def _primitive(model: mujoco.MjModel, index: int) -> Primitive:
+    geom = model.geom(index)
+    shape = _SHAPES[int(geom.type[0])]
+    return Primitive(
+        geom.name,
+        int(geom.bodyid[0]) - 1,
+        shape,
+        _floats(geom.size),
+        _floats(geom.pos),
+        _floats(geom.quat),
+        _floats(geom.rgba),
+    )  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""Tasks: what lies on the table, where it starts, and what counts as success and failure."""
