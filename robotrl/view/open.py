@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from robotrl.data.durable import ensure_directory, storage_errors
 from robotrl.errors import ConfigurationError, DataError
 
 LOOPBACK = "127.0.0.1"
@@ -98,22 +99,22 @@ def export(paths: Sequence[Path], destination: str | Path) -> Path:
     if destination.suffix != ".rrd":
         raise ConfigurationError(f"export to a file that ends in .rrd, not '{destination}'")
     staged = destination.with_name(destination.name + ".part")
-    try:
-        destination.parent.mkdir(parents=True, exist_ok=True)
+    ensure_directory(destination.parent)
+    with storage_errors("write", destination):
         if len(paths) == 1:
             shutil.copyfile(paths[0], staged)
         else:
-            merge = _rerun("rrd", "merge", "--output", str(staged), *map(str, paths))
-            subprocess.run(merge, capture_output=True, text=True, check=True)
+            _merge(paths, staged)
         staged.replace(destination)
-    except subprocess.CalledProcessError as error:
-        staged.unlink(missing_ok=True)
-        raise DataError(
-            f"a recording could not be read: {_last_line(error.stderr)}; record the episode again"
-        ) from error
-    except OSError as error:
-        raise DataError(f"cannot write {destination}: {error.strerror}; choose a folder that can be written") from error
     return destination
+
+
+def _merge(paths: Sequence[Path], destination: Path) -> None:
+    command = _rerun("rrd", "merge", "--output", str(destination), *map(str, paths))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        destination.unlink(missing_ok=True)
+        raise DataError(f"a recording could not be read: {_last_line(done.stderr)}; record the episode again")
 
 
 def _last_line(text: str) -> str:

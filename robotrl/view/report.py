@@ -3,11 +3,10 @@
 Styles and charts are inline; nothing is fetched and nothing is executed, which the page's own security policy enforces.
 """
 
-import os
 from importlib import resources
 from pathlib import Path
 
-from robotrl.errors import DataError
+from robotrl.data.durable import ensure_directory, write_atomic
 from robotrl.view import words
 from robotrl.view.markup import Markup, join, tag
 from robotrl.view.report_data import Comparison, Rate, ReportData
@@ -19,15 +18,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 def write_report(path: str | Path, report: ReportData) -> Path:
     """Write the report; the file appears whole or not at all. Parts that `report` lacks are left out."""
     path = Path(path)
-    staged = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        staged.write_text(report_html(report), encoding="utf-8")
-        os.replace(staged, path)
-    except OSError as error:
-        raise DataError(
-            f"cannot write the report {path}: {error.strerror}; free some space or choose a folder that can be written"
-        ) from error
+    ensure_directory(path.parent)
+    write_atomic(path, report_html(report).encode())
     return path
 
 
@@ -104,7 +96,7 @@ def _verdict(comparison: Comparison) -> str:
     if gain is None:
         return "There is no control to compare with, so the gain may come from training longer."
     amount = (
-        f"{words.points(gain.value)} over the control "
+        f"{words.points(gain.difference)} over the control "
         f"(paired {words.percent(0.95)} interval {words.points(gain.low, False)} to {words.points(gain.high, False)})"
     )
     if gain.low > 0:
@@ -117,7 +109,7 @@ def _verdict(comparison: Comparison) -> str:
 def _facts(report: ReportData, first: Comparison | None) -> Markup:
     facts: list[tuple[str, str]] = []
     if first is not None and first.over_control is not None:
-        facts.append(("over the control", words.points(first.over_control.value)))
+        facts.append(("over the control", words.points(first.over_control.difference)))
     if report.operator:
         facts.append(("driving", words.seconds(report.driving_s)))
         facts.append(("watching", words.seconds(report.watching_s)))

@@ -7,6 +7,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from robotrl.control.gate import Verdict
+from robotrl.stats import PairedDifference, wilson_interval
+
 
 @dataclass(frozen=True)
 class Rate:
@@ -17,10 +20,15 @@ class Rate:
     high: float
     n: int
 
+    @staticmethod
+    def of(successes: int, n: int) -> "Rate":
+        """The rate of `successes` among `n` ≥ 1 episodes."""
+        return Rate(successes / n, *wilson_interval(successes, n), n)
+
 
 @dataclass(frozen=True)
-class Difference:
-    """A difference of two rates, paired by start, with its 95 % interval [`low`, `high`]."""
+class Estimate:
+    """A difference of success rates with its 95 % interval [`low`, `high`]."""
 
     value: float
     low: float
@@ -38,7 +46,7 @@ class Comparison:
     before: Rate
     after: Rate
     control: Rate | None = None
-    over_control: Difference | None = None
+    over_control: PairedDifference | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ class CriticReport:
     brier: float
     ece: float
     bins: tuple[CalibrationBin, ...] = ()
-    improvement: Difference | None = None
+    improvement: Estimate | None = None
     effective_share: float = float("nan")
 
 
@@ -105,28 +113,6 @@ class Mixture:
     warn_share: float = 0.05
     refuse_share: float = 0.15
     weights: tuple[tuple[float, float, int], ...] = ()
-
-
-@dataclass(frozen=True)
-class GateLook:
-    """One look of the promotion test at the first `n` gate starts; `allowed` is the error spent at this look."""
-
-    n: int
-    champion: float
-    challenger: float
-    p_value: float
-    allowed: float
-    decision: str
-
-
-@dataclass(frozen=True)
-class GateVerdict:
-    """Whether a challenger replaced the champion, and every look at the evidence."""
-
-    iteration: int
-    promoted: bool
-    reason: str
-    looks: tuple[GateLook, ...]
 
 
 @dataclass(frozen=True)
@@ -169,6 +155,7 @@ class ReportData:
 
     Attributes:
         comparisons: the one the headline is about comes first.
+        gates: one entry an iteration, all of its looks in order.
         finished: when, as text.
         status: "finished", or why the run is not.
         wall_s, cpu_s: of the whole run.
@@ -183,7 +170,7 @@ class ReportData:
     iterations: tuple[IterationPoint, ...] = ()
     critics: tuple[CriticReport, ...] = ()
     mixtures: tuple[Mixture, ...] = ()
-    gates: tuple[GateVerdict, ...] = ()
+    gates: tuple[tuple[Verdict, ...], ...] = ()
     operator: tuple[OperatorUse, ...] = ()
     stages: tuple[StageTime, ...] = ()
     recordings: tuple[str, ...] = ()
@@ -217,7 +204,7 @@ def summary(data: ReportData) -> dict[str, float | int | None]:
             f"before{suffix}": found.before.value if found else None,
             f"control{suffix}": found.control.value if found and found.control else None,
             f"after{suffix}": found.after.value if found else None,
-            f"over_control{suffix}": gain.value if gain else None,
+            f"over_control{suffix}": gain.difference if gain else None,
             f"over_control_low{suffix}": gain.low if gain else None,
             f"over_control_high{suffix}": gain.high if gain else None,
         }

@@ -1,12 +1,12 @@
 """The report's sections, each a heading with a note beside a figure or a table. A section without data is absent."""
 
+from robotrl.control.gate import Verdict
 from robotrl.view import charts, words
 from robotrl.view.charts import Interval
 from robotrl.view.markup import Markup, join, table, tag
 from robotrl.view.report_data import (
     Comparison,
     CriticReport,
-    GateVerdict,
     IterationPoint,
     Mixture,
     OperatorUse,
@@ -65,7 +65,7 @@ def _outcome(report: ReportData) -> Markup:
         caption = f"{_selector(comparison)}, n = {words.count(comparison.after.n)}"
         if gain is not None:
             low, high = words.points(gain.low, False), words.points(gain.high, False)
-            caption += f". After over control: {words.points(gain.value)} ({low} to {high})"
+            caption += f". After over control: {words.points(gain.difference)} ({low} to {high})"
         description = f"{_selector(comparison)}: " + "; ".join(row.hint for row in rows)
         blocks.append(_figure(caption, charts.forest(rows, description)))
     note = (
@@ -136,26 +136,29 @@ def _gate(report: ReportData) -> Markup:
         "A challenger replaces the champion only if a one-sided paired test says so. "
         "The allowed error is shared out over all looks and iterations."
     )
-    return _section("What the gate decided", note, *map(_gate_verdict, report.gates))
+    return _section("What the gate decided", note, *(_gate_verdict(looks) for looks in report.gates if looks))
 
 
-def _gate_verdict(gate: GateVerdict) -> Markup:
-    head = ("starts", "champion", "challenger", "difference", "p", "allowed", "decision")
+def _gate_verdict(looks: tuple[Verdict, ...]) -> Markup:
+    head = ("starts", "champion", "challenger", "difference", "95 % interval", "p", "allowed", "decision")
     rows = [
         (
             words.count(look.n),
             words.percent(look.champion),
             words.percent(look.challenger),
-            words.points(look.challenger - look.champion, False),
+            words.points(look.difference, False),
+            f"{words.points(look.low, False)} to {words.points(look.high, False)}",
             _probability(look.p_value),
-            _probability(look.allowed),
+            _probability(look.budget),
             look.decision,
         )
-        for look in gate.looks
+        for look in looks
     ]
-    said = _verdict(gate.promoted, "Promoted." if gate.promoted else "Refused.")
-    title = tag("h3", {}, f"Iteration {gate.iteration}")
-    return join(title, tag("p", {}, said, f" {gate.reason}"), table(head, rows) if rows else "")
+    last = looks[-1]
+    promoted = last.decision == "promote"
+    said = _verdict(promoted, "Promoted." if promoted else "Not promoted.")
+    title = tag("h3", {}, f"Iteration {last.iteration}")
+    return join(title, tag("p", {}, said, f" {last.reason[:1].upper()}{last.reason[1:]}."), table(head, rows))
 
 
 def _probability(value: float) -> str:

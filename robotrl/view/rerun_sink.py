@@ -1,11 +1,11 @@
 """One Rerun recording (`.rrd`) for an episode: scene, actions, control, critic and words, written column by column."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import rerun as rr
 
+from robotrl.data.durable import ensure_directory, storage_errors
 from robotrl.errors import ConfigurationError, DataError
 from robotrl.interfaces import Columns
 from robotrl.specs import EnvironmentSpec
@@ -38,20 +38,16 @@ def write_recording(episode: Episode, spec: EnvironmentSpec, path: str | Path, c
     _require_drawable(episode, spec)
     path = Path(path)
     staged = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        staged.touch()
-    except OSError as error:
-        raise DataError(
-            f"cannot write the recording {path}: {error.strerror}; choose a folder that can be written"
-        ) from error
     recording = rr.RecordingStream(APPLICATION, recording_id=episode.meta.episode_id)
     if not recording.is_enabled():
         raise ConfigurationError("Rerun is switched off by the environment variable RERUN=off; unset it to record")
-    recording.save(staged, default_blueprint=episode_blueprint(spec, columns=bool(columns)))
-    _log(recording, spec, episode, columns)
-    recording.disconnect()
-    os.replace(staged, path)
+    ensure_directory(path.parent)
+    with storage_errors("write", path):
+        staged.touch()  # Rerun would hide why a file cannot be made
+        recording.save(staged, default_blueprint=episode_blueprint(spec, columns=bool(columns)))
+        _log(recording, spec, episode, columns)
+        recording.disconnect()
+        staged.replace(path)
     return path
 
 

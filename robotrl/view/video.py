@@ -1,11 +1,11 @@
 """An mp4 from rendered frames, through PyAV (the extra `video`)."""
 
-import os
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
+from robotrl.data.durable import ensure_directory, storage_errors
 from robotrl.errors import ConfigurationError, DataError
 from robotrl.types import UInt8
 
@@ -32,12 +32,10 @@ def write_video(frames: UInt8, path: str | Path, fps: float) -> Path:
         raise ConfigurationError(f"expected a positive number of frames a second, got {fps}")
     path = Path(path)
     staged = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    ensure_directory(path.parent)
+    with storage_errors("write", path):
         _encode(frames, staged, Fraction(fps).limit_denominator(1001))
-        os.replace(staged, path)
-    except OSError as error:
-        raise DataError(f"cannot write the video {path}: {error}; choose a folder that can be written") from error
+        staged.replace(path)
     return path
 
 
