@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cattrs import structure
 
+from robotrl.control.gate import Verdict
 from robotrl.evaluate import Evaluation
 from robotrl.events import STAGE_STARTED, Event, read_events, stage_results
 from robotrl.rundir import read_config
@@ -16,9 +18,7 @@ from robotrl.view.report_data import (
     CalibrationBin,
     Comparison,
     CriticReport,
-    Difference,
-    GateLook,
-    GateVerdict,
+    Estimate,
     IterationPoint,
     Mixture,
     OperatorUse,
@@ -51,7 +51,7 @@ def report_of(run: Path) -> ReportData:
         iterations=_iterations(results),
         critics=tuple(_critic(i, results) for i in _rounds(results, "critic") if f"round-{i}/labels" in results),
         mixtures=_mixtures(results),
-        gates=tuple(_gate(i, results[f"round-{i}/gate"]) for i in _rounds(results, "gate")),
+        gates=tuple(_looks(results[f"round-{i}/gate"]) for i in _rounds(results, "gate")),
         operator=_operator(results),
         stages=tuple(StageTime(stage, payload["wall_s"], payload["cpu_s"]) for stage, payload in done.items()),
         recordings=tuple(sorted(path.name for path in (run / "rerun").glob("*.rrd"))),
@@ -70,8 +70,7 @@ def _status(events: Sequence[Event], results: Mapping[str, Any]) -> Any:
 
 
 def _rate(success: Sequence[bool]) -> Rate:
-    low, high = wilson_interval(int(sum(success)), len(success))
-    return Rate(sum(success) / len(success), low, high, len(success))
+    return Rate.of(sum(success), len(success))
 
 
 def _rounds(results: Mapping[str, Any], step: str) -> list[int]:
@@ -90,9 +89,8 @@ def _comparisons(results: Mapping[str, Any], config: Mapping[str, Any]) -> tuple
         runs = {name: Evaluation.from_json(results[stage]) for name, stage in names.items()}
         pair = paired_difference(runs["control"].success, runs["after"].success)
         rates = {name: _rate(run.success.tolist()) for name, run in runs.items()}
-        gain = Difference(pair.difference, pair.low, pair.high)
         draws = config[selector]["draws"]
-        found.append(Comparison(draws, rates["before"], rates["after"], rates["control"], gain))
+        found.append(Comparison(draws, rates["before"], rates["after"], rates["control"], pair))
     return tuple(found)
 
 
@@ -119,7 +117,7 @@ def _critic(number: int, results: Mapping[str, Any]) -> CriticReport:
     bins = tuple(
         CalibrationBin(b["predicted"], b["observed"], *_observed_interval(b), count=b["count"]) for b in fitted["bins"]
     )
-    improvement = Difference(verdict["improvement"], verdict["improvement_low"], verdict["improvement_high"])
+    improvement = Estimate(verdict["improvement"], verdict["improvement_low"], verdict["improvement_high"])
     return CriticReport(
         iteration=number,
         used=verdict["accepted"],
@@ -156,12 +154,8 @@ def _mixtures(results: Mapping[str, Any]) -> tuple[Mixture, ...]:
     )
 
 
-def _gate(number: int, result: Mapping[str, Any]) -> GateVerdict:
-    looks = tuple(
-        GateLook(v["n"], v["champion"], v["challenger"], v["p_value"], v["budget"], v["decision"])
-        for v in result["looks"]
-    )
-    return GateVerdict(number, result["decision"] == "promote", result["reason"], looks)
+def _looks(result: Mapping[str, Any]) -> tuple[Verdict, ...]:
+    return tuple(structure(look, Verdict) for look in result["looks"])
 
 
 def _operator(results: Mapping[str, Any]) -> tuple[OperatorUse, ...]:

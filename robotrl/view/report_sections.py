@@ -224,7 +224,7 @@ def _mixture(mixture: Mixture) -> Markup:
     )
     bars = charts.shares(parts, "Share of the sampling mass by source")
     weights = charts.histogram(mixture.weights, "weight", "Ticks by weight")
-    title = tag("h3", {}, f"Iteration {mixture.iteration}")
+    title = tag("h3", {}, f"Iteration {mixture.iteration}" if mixture.iteration else "Base")
     return join(title, bars, tag("p", {}, said), _figure("Ticks by weight", weights))
 
 
