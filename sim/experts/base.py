@@ -46,16 +46,21 @@ class Expert:
     def reset(self, rows: Int64, seeds: Int64) -> None:
         """Draw the noise of the episodes that begin in worlds `rows` (n,) from `seeds` (n,)."""
         for row, seed in zip(rows, seeds, strict=True):
-            white = seed_streams.generator(int(seed), "expert").standard_normal(self._noise.shape[1:])
-            self._noise[row] = _wander(white) * self._scale
+            self.wander(int(row), seed_streams.generator(int(seed), "expert"))
+
+    def wander(self, row: int, rng: np.random.Generator) -> None:
+        """Draw the noise of one world's whole episode."""
+        self._noise[row] = _wander(rng.standard_normal(self._noise.shape[1:])) * self._scale
 
     def act(self, observation: Observation, rows: Int64) -> Float32:
         """Actions (n, A) for the worlds `rows` (n,) of `observation` (N worlds), at their current tick."""
         if len(observation.tick) != len(self._noise):
             raise DataError(f"expert for {len(self._noise)} worlds got an observation of {len(observation.tick)}")
-        state = observation.state[rows].astype(np.float64)
-        tick = np.minimum(observation.tick[rows], self.spec.horizon)
-        return self.command(state, self._noise[rows, tick])
+        return self.drive(observation.state[rows], observation.tick[rows], rows)
+
+    def drive(self, state: Float32, tick: Int64, rows: Int64) -> Float32:
+        """Actions (n, A) for `state` (n, S) at `tick` (n,) of the worlds `rows` (n,)."""
+        return self.command(state.astype(np.float64), self._noise[rows, np.minimum(tick, self.spec.horizon)])
 
     def goal(self, state: Float64) -> Goal:
         """What the phase table says about `state` (n, S)."""
@@ -92,19 +97,23 @@ def _limited(vector: Float64, longest: float) -> Float64:
 
 
 class ExpertPolicy:
-    """An expert as a `Policy` that proposes one action at a time and adds no noise."""
+    """An expert as a `Policy` that proposes one action at a time, with the noise of a demonstrator.
+
+    The noise of an episode is drawn at its first tick, from the generator that comes with it.
+    """
 
     history = 1
     chunk_length = 1
     version = 0
 
-    def __init__(self, spec: EnvironmentSpec) -> None:
-        self._expert = Expert(spec, worlds=1)
+    def __init__(self, expert: Expert) -> None:
+        self._expert = expert
 
     def propose(
         self, observation: Observation, rows: Int64, committed: Committed, rng: Sequence[np.random.Generator]
     ) -> ActionChunk:
-        """See `Policy.propose`; `committed` and `rng` are not used."""
-        state = observation.state[:, -1].astype(np.float64)
-        actions = self._expert.command(state, np.zeros((len(state), 4)))
+        """See `Policy.propose`; `committed` is not used."""
+        for index in np.flatnonzero(observation.tick == 0):
+            self._expert.wander(int(rows[index]), rng[index])
+        actions = self._expert.drive(observation.state[:, -1], observation.tick, rows)
         return ActionChunk(rows, actions[:, None], observation.tick, self.version)
