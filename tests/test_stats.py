@@ -31,13 +31,16 @@ def test_mcnemar_agrees_with_an_exact_sign_test():
     assert mcnemar(0, 9) == 1.0
 
 
-def test_paired_difference_matches_newcombes_worked_example():
-    """Newcombe (1998), table III row (e): 36, 12, 2, 0 of 50 gives 0.2000 [0.0562, 0.3290] by method 10."""
-    second = np.array([1] * 36 + [1] * 12 + [0] * 2, bool)
-    first = np.array([1] * 36 + [0] * 12 + [1] * 2, bool)
+@pytest.mark.parametrize(
+    ("table", "interval"), [((36, 12, 2, 0), (0.0569, 0.3404)), ((20, 12, 2, 16), (0.0562, 0.3292))]
+)
+def test_paired_difference_matches_newcombes_worked_examples(table: tuple, interval: tuple):
+    both, gained, lost, neither = table
+    first = np.repeat([True, False, True, False], table)
+    second = np.repeat([True, True, False, False], (both, gained, lost, neither))
     found = paired_difference(first, second)
     assert (found.gained, found.lost, found.difference) == (12, 2, pytest.approx(0.2))
-    assert (found.low, found.high) == pytest.approx((0.0569, 0.3404), abs=2e-2)
+    assert (found.low, found.high) == pytest.approx(interval, abs=1e-4)
 
 
 @given(bools)
