@@ -107,8 +107,8 @@ def judge_critic(
     warning = ""
     if usable and failure_share > config.warn_failure_share:
         warning = (
-            f"failures hold {failure_share:.0%} of the sampled mass; above {config.warn_failure_share:.0%} success tends "
-            "to fall"
+            f"failures hold {failure_share:.0%} of the sampled mass; success tends to fall above "
+            f"{config.warn_failure_share:.0%}"
         )
     return CriticVerdict(usable, gain, low, high, share, failure_share, len(rows), warning, reason)
 

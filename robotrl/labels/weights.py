@@ -107,7 +107,8 @@ class Mixture:
         return {p: 1.0 if uniform else (s or 0.0) / max(ticks[p], 1) for p, s in self.shares.items()}
 
     def _weights(self, density: Mapping[str, float], masks: Mapping[str, Bool]) -> Float64:
-        return np.sum([density[part] * mask for part, mask in masks.items()], axis=0, dtype=np.float64)
+        stacked = np.stack([density[part] * mask for part, mask in masks.items()])
+        return stacked.sum(axis=0)
 
     def _reduced(self, weight: Float64, episode: Episode, value: Float32) -> Float64:
         if self.downweight is None:
