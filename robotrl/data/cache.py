@@ -53,36 +53,36 @@ class TrainingCache:
     action: Float32
     source: UInt8
 
+    @classmethod
+    def build(cls, store: EpisodeStore, snapshot: StoreSnapshot, root: Path | None = None) -> "TrainingCache":
+        """The cache of the snapshot's episodes; only those that no earlier call cached are read.
 
-def build_cache(store: EpisodeStore, snapshot: StoreSnapshot, root: Path | None = None) -> TrainingCache:
-    """The cache of the snapshot's episodes; only those that no earlier call cached are read.
-
-    Args:
-        store: the store that the snapshot is of.
-        snapshot: episodes to have, in its order.
-        root: where caches lie; by default in the store, which may be read-only.
-    """
-    key = hashlib.sha256(f"{_FORMAT} {store.spec.fingerprint}".encode()).hexdigest()[:12]
-    directory = ensure_directory((root or store.root / "cache") / key)
-    widths = {"state": store.spec.state.size, "action": store.spec.action.size, "source": 1}
-    with FileLock(directory / "lock", wait=True):
-        index = _open_index(directory, widths)
-        known = {raw["id"]: raw for raw in index.records}
-        missing = [e for e in snapshot.entries if e.episode_id not in known or known[e.episode_id]["crc"] != e.crc]
-        if missing:
-            index.extend(_append(directory, widths, snapshot, missing, _end(index.records)))
-        index.close()
-    known = {raw["id"]: raw for raw in index.records}
-    rows = _end(index.records)
-    flat = {name: _map(directory / _file_name(name), rows, width, _FILES[name]) for name, width in widths.items()}
-    return TrainingCache(
-        ids=snapshot.ids,
-        start=np.array([known[i]["start"] for i in snapshot.ids], np.int64),
-        length=np.array([entry.length for entry in snapshot.entries], np.int64),
-        state=flat["state"],
-        action=flat["action"],
-        source=flat["source"][:, 0],
-    )
+        Args:
+            store: the store that the snapshot is of.
+            snapshot: episodes to have, in its order.
+            root: where caches lie; by default in the store, which may be read-only.
+        """
+        key = hashlib.sha256(f"{_FORMAT} {store.spec.fingerprint}".encode()).hexdigest()[:12]
+        directory = ensure_directory((root or store.root / "cache") / key)
+        widths = {"state": store.spec.state.size, "action": store.spec.action.size, "source": 1}
+        with FileLock(directory / "lock", wait=True), _open_index(directory, widths) as index:
+            known = {raw["id"]: raw for raw in index.records}
+            missing = [e for e in snapshot.entries if e.episode_id not in known or known[e.episode_id]["crc"] != e.crc]
+            rows = _end(index.records)
+            if missing:
+                added = _append(directory, widths, snapshot, missing, rows)
+                index.extend(added)
+                known |= {raw["id"]: raw for raw in added}
+                rows = _end(added)
+        flat = {name: _map(directory / _file_name(name), rows, width, _FILES[name]) for name, width in widths.items()}
+        return cls(
+            ids=snapshot.ids,
+            start=np.array([known[i]["start"] for i in snapshot.ids], np.int64),
+            length=np.array([entry.length for entry in snapshot.entries], np.int64),
+            state=flat["state"],
+            action=flat["action"],
+            source=flat["source"][:, 0],
+        )
 
 
 def tick_sources(episode: Episode) -> UInt8:

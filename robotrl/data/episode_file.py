@@ -4,7 +4,6 @@ The fields of the dataclasses are the format: every array field of `Episode` is 
 field of `ChunkTable` one of the sub-group `chunks`, and `EpisodeMeta` is the root's attribute `meta`.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -20,7 +19,6 @@ from robotrl.types import ChunkTable, Episode, EpisodeMeta
 
 SUFFIX = ".zarr.zip"
 FORMAT = 1
-_NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 _WITH_LAST_STATE = frozenset({"state", "privileged", "physics", "time_ns"})
 """Arrays with T + 1 rows; all others of `Episode` have T."""
 
@@ -90,21 +88,15 @@ def _check_array(array: NDArray[Any], dtype: np.dtype[Any], rows: int, where: st
 
 
 def meta_to_json(meta: EpisodeMeta) -> dict[str, JSON]:
-    """The metadata as strict JSON: numbers that JSON lacks become the strings "NaN", "Infinity", "-Infinity"."""
-    return {name: _to_json(getattr(meta, name), hint) for name, hint in _META.items()}
-
-
-def _to_json(value: Any, hint: object) -> JSON:
-    if hint is int:
-        return int(value)
-    if hint is float:
-        number = float(value)
-        return number if math.isfinite(number) else _NOT_FINITE.get(number, "NaN")
-    return value
+    """The metadata as plain values; NumPy numbers become Python's."""
+    return {n: hint(getattr(meta, n)) if hint in (int, float) else getattr(meta, n) for n, hint in _META.items()}
 
 
 def meta_from_json(raw: Mapping[str, Any], where: str) -> EpisodeMeta:
-    """Read back what `meta_to_json` gave. Fields with a default may be absent; `where` begins the error."""
+    """Read back what `meta_to_json` gave, through JSON or Zarr attributes.
+
+    Fields with a default may be absent; `where` begins the error.
+    """
     values: dict[str, Any] = {}
     for field in fields(EpisodeMeta):
         if field.name in raw:

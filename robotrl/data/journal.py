@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from robotrl.data.durable import storage_errors, sync_directory
@@ -56,8 +57,9 @@ def _decode(path: Path, number: int, line: bytes) -> dict[str, Any]:
 class JournalWriter:
     """Appends to one journal; the caller sees to it that there is no second writer.
 
-    Opening removes an incomplete last line. After a failed append the file is as before, and the writer is unusable,
-    because the kernel may have dropped what it could not write.
+    Opening removes an incomplete last line; `records` are those that were there. After a failed append the file is as
+    before, and the writer is unusable, because the kernel may have dropped what it could not write. An append that an
+    exception interrupts (Ctrl-C) is undone by the next one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -68,7 +70,7 @@ class JournalWriter:
             os.ftruncate(self._descriptor, self._end)
             os.fsync(self._descriptor)
             sync_directory(path.parent)
-        self._usable = True
+        self._usable, self._partial = True, False
 
     def append(self, record: Mapping[str, JSON]) -> None:
         """Append one record; it is durable on return."""
@@ -78,10 +80,12 @@ class JournalWriter:
         """Append records under one sync; all are durable on return."""
         if not self._usable:
             raise StorageError(f"{self.path} is closed after an earlier error: run the same command again.")
-        records = list(records)
         content = b"".join(map(encode_line, records))
         with storage_errors("append to", self.path):
             try:
+                if self._partial:
+                    os.ftruncate(self._descriptor, self._end)
+                self._partial = True
                 rest = memoryview(content)
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]
@@ -91,11 +95,18 @@ class JournalWriter:
                     os.ftruncate(self._descriptor, self._end)
                 self.close()
                 raise
-        self._end += len(content)
-        self.records.extend(json.loads(json.dumps(r)) for r in records)
+        self._end, self._partial = self._end + len(content), False
 
     def close(self) -> None:
         """Close the file. Idempotent."""
         if self._usable:
             self._usable = False
             os.close(self._descriptor)
+
+    def __enter__(self) -> "JournalWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

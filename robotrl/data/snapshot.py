@@ -11,6 +11,7 @@ import numpy as np
 
 from robotrl.data.episode_file import meta_from_json, meta_to_json, read_episode
 from robotrl.data.journal import JSON
+from robotrl.data.names import require_name
 from robotrl.errors import DataError
 from robotrl.types import Episode, EpisodeMeta
 
@@ -44,8 +45,12 @@ class StoreEntry:
     @staticmethod
     def from_json(raw: Mapping[str, Any], episodes: Path) -> "StoreEntry":
         """The entry of a journal record whose file lies in the directory `episodes`."""
-        meta = meta_from_json(raw["meta"], f"journal record of {raw['file']}")
-        return StoreEntry(episodes / raw["file"], raw["length"], raw["size"], raw["crc"], meta)
+        where = f"{episodes.parent / 'journal.jsonl'}: {raw.get('file')}"
+        try:
+            path = episodes / require_name("file name", raw["file"])
+            return StoreEntry(path, raw["length"], raw["size"], raw["crc"], meta_from_json(raw["meta"], where))
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{where}: not the record of an episode ({type(error).__name__}: {error})") from error
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
+from math import isfinite, prod
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def encode_group(group: ZarrGroup) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for path, attributes in group.attributes.items():
-            node: dict[str, JSON] = {"zarr_format": 3, "node_type": "group", "attributes": dict(attributes)}
+            node: dict[str, JSON] = {"zarr_format": 3, "node_type": "group", "attributes": _strict(attributes)}
             _add(archive, buffer, _member(path, "zarr.json"), json.dumps(node, allow_nan=False).encode())
         for path, array in group.arrays.items():
             _add(archive, buffer, _member(path, "zarr.json"), json.dumps(_array_node(path, array)).encode())
@@ -52,6 +52,17 @@ def encode_group(group: ZarrGroup) -> bytes:
                 content = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data.cast("B")
                 _add(archive, buffer, _chunk_member(path, array.ndim), content)
     return buffer.getvalue()
+
+
+def _strict(value: JSON) -> JSON:
+    """JSON has no NaN and infinities; they become the strings that Zarr uses: "NaN", "Infinity", "-Infinity"."""
+    if isinstance(value, float) and not isfinite(value):
+        return json.dumps(value)
+    if isinstance(value, Mapping):
+        return {key: _strict(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(inner) for inner in value]
+    return value
 
 
 def _member(path: str, name: str) -> str:
@@ -86,7 +97,7 @@ def _add(archive: zipfile.ZipFile, buffer: io.BytesIO, name: str, content: bytes
         header_end = buffer.tell() + _LOCAL_HEADER.size + len(name) + 4
         padding = -header_end % _ALIGNMENT
         member.extra = struct.pack("<HH", _PADDING_ID, padding) + bytes(padding)
-    archive.writestr(member, content)  # type: ignore[arg-type]
+    archive.writestr(member, content)
 
 
 def read_group(path: Path, *, verify: bool = True) -> ZarrGroup:
@@ -143,7 +154,7 @@ def _parse(members: Mapping[str, NDArray[np.uint8]]) -> ZarrGroup:
             continue
         node, path = json.loads(data.tobytes()), name.removesuffix("zarr.json").removesuffix("/")
         if node["node_type"] == "group":
-            attributes[path] = node["attributes"]
+            attributes[path] = dict(node["attributes"])
         else:
             arrays[path] = _array(path, node, members)
     if "" not in attributes:

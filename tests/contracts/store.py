@@ -172,9 +172,9 @@ class StoreContract:
         columns = {
             e.meta.episode_id: {n: rng.random(e.length, np.float32) for n in ("value", "weight")} for e in EPISODES[:3]
         }
-        filled.annotate("labels", "round-1", columns, {"critic": "c1", "thresholds": [0.35, 0.7]})
+        filled.annotate("labels", "round-1", columns, {"critic": "c1", "thresholds": [0.35, np.nan]})
         stored = self.open(filled.root).annotations("labels", "round-1")
-        assert stored.lineage == {"critic": "c1", "thresholds": [0.35, 0.7]}
+        assert stored.lineage == {"critic": "c1", "thresholds": [0.35, "NaN"]}
         assert stored.columns.keys() == columns.keys()
         for episode, named in columns.items():
             for name, column in named.items():

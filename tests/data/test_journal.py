@@ -1,5 +1,6 @@
 import json
 import math
+import os
 import zlib
 
 import pytest
@@ -40,7 +41,6 @@ def test_any_records_are_read_back(scratch, records):
     writer.close()
     stored, end = read_journal(scratch)
     assert same(stored, records)
-    assert same(writer.records, records)
     assert end == scratch.stat().st_size
 
 
@@ -82,6 +82,23 @@ def test_damage_before_the_end_is_never_cut_away(tmp_path):
     with pytest.raises(DataError, match="line 2 is damaged"):
         JournalWriter(path)
     assert path.read_bytes() == content
+
+
+def test_an_append_that_was_interrupted_is_undone_by_the_next(tmp_path, monkeypatch):
+    writer = JournalWriter(tmp_path / "j")
+    writer.append({"n": 0})
+    write = os.write
+
+    def interrupted(descriptor, content):
+        write(descriptor, bytes(content)[:7])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "write", interrupted)
+        writer.append({"n": 1})
+    assert read_journal(writer.path)[0] == [{"n": 0}]
+    writer.append({"n": 2})
+    assert read_journal(writer.path)[0] == [{"n": 0}, {"n": 2}]
 
 
 def test_a_missing_journal_is_empty(tmp_path):

@@ -245,6 +245,22 @@ def test_two_writers_with_different_episodes_of_one_id_are_an_error(store):
         store.snapshot()
 
 
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"kind": "an event"}, "not the record of an episode"),
+        ({"file": "../../../etc/passwd"}, "cannot be a file name"),
+        ({"file": "e.zarr.zip", "length": 1, "size": 1, "crc": 1, "meta": {}}, "the metadata lacks 'episode_id'"),
+    ],
+)
+def test_a_foreign_journal_is_refused(store, record, message):
+    store.writer().close()
+    (store.root / "writers/main/journal.jsonl").write_bytes(journal.encode_line(record))
+    for reader in (store.snapshot, store.writer):
+        with pytest.raises(DataError, match=message):
+            reader()
+
+
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a\0b", "-x", "x" * 101, ".hidden", "a b"])
 def test_names_that_could_leave_the_store_are_refused(store, name):
     with pytest.raises(DataError, match="cannot be a"):
