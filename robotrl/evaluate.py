@@ -64,6 +64,7 @@ class Evaluation:
             "success": "".join("01"[int(s)] for s in self.success),
             "success_once": "".join("01"[int(s)] for s in self.success_once),
             "ticks": self.ticks.tolist(),
+            "control_steps": int(self.ticks.sum()),
             "reasons": dict(self.reasons),
             "starved_ticks": self.starved_ticks,
             "solved_starts": self.solved_starts,

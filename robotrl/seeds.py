@@ -11,12 +11,12 @@ import numpy as np
 from robotrl.errors import ConfigurationError, unknown_name
 from robotrl.types import Int64
 
-_SPAN = 1_000_000
+_SPAN = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class SeedRange:
-    """Seeds [start, start + 1,000,000) reserved for one use."""
+    """Seeds [start, start + 1,000,000,000) reserved for one use."""
 
     name: str
     start: int

@@ -6,8 +6,9 @@ H chunk length, L history, T episode length, B batch, F frames of the scene.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import cattrs
 import numpy as np
@@ -189,3 +190,8 @@ def spec_from_json(text: str) -> EnvironmentSpec:
         return cattrs.structure(json.loads(text), EnvironmentSpec)
     except (ValueError, cattrs.BaseValidationError) as error:
         raise DataError(f"not an environment spec: {error}") from error
+
+
+def array_spec_from_json(raw: Mapping[str, Any]) -> ArraySpec:
+    """An `ArraySpec` from the plain values that `dataclasses.asdict` and JSON made of it."""
+    return cattrs.structure(raw, ArraySpec)

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
+from robotrl import seeds
 from robotrl.errors import ConfigurationError
 
 
@@ -16,8 +15,8 @@ class LatencyModel(Protocol):
         """Delay to plan for, in ticks."""
         ...
 
-    def ticks(self, rng: np.random.Generator) -> int:
-        """One delay ≥ 0, in ticks."""
+    def ticks(self, seed: int, chunk: int) -> int:
+        """Delay ≥ 0, in ticks, of an episode's chunk with index `chunk`."""
         ...
 
 
@@ -37,6 +36,8 @@ class UniformLatency:
         """The longest delay: planning for it never starves."""
         return self.high
 
-    def ticks(self, rng: np.random.Generator) -> int:
-        """One delay, in ticks."""
-        return int(rng.integers(self.low, self.high + 1))
+    def ticks(self, seed: int, chunk: int) -> int:
+        """Delay, in ticks, of an episode's chunk with index `chunk`."""
+        if self.low == self.high:
+            return self.low
+        return int(seeds.generator(seed, "latency", chunk).integers(self.low, self.high + 1))

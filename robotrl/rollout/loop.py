@@ -89,6 +89,7 @@ class Rollout:
         self._started = np.zeros(n, bool)
         self._human = np.zeros(n, bool)
         self._chunk_count = np.zeros(n, np.int64)
+        self._executed = np.zeros((n, self.spec.action.size), np.float32)
         self._history = np.zeros((n, policy.history, self.spec.state.size), np.float32)
 
     def run(self, starts: Sequence[int] | Int64) -> Iterator[Episode]:
@@ -120,7 +121,8 @@ class Rollout:
         self._seed[rows] = [queue.pop() for _ in rows]
         observation = self.environment.reset(self._seed, mask)
         self.recorder.begin(rows, observation)
-        self.executor.new_epoch(rows, hold_action(self.spec, observation.state[rows]))
+        self._executed[rows] = hold_action(self.spec, observation.state[rows])
+        self.executor.new_epoch(rows, self._executed[rows])
         self._running[rows] = self._started[rows] = True
         self._human[rows] = False
         self._chunk_count[rows] = 0
@@ -138,7 +140,7 @@ class Rollout:
         self._started[:] = False
         changed = np.flatnonzero(command.active != self._human)
         if changed.size:
-            self.executor.new_epoch(changed, hold_action(self.spec, observation.state[changed]))
+            self.executor.new_epoch(changed, self._executed[changed])
             self._human = command.active.copy()
         return command, probability
 
@@ -159,6 +161,7 @@ class Rollout:
             rows = np.flatnonzero(transition.valid[:, k])
             self._history[rows, :-1] = self._history[rows, 1:]
             self._history[rows, -1] = transition.state[rows, k]
+            self._executed[rows] = transition.actions[rows, k]
         return transition
 
     def _propose(self, observation: Observation, rows: Int64) -> None:
@@ -172,7 +175,7 @@ class Rollout:
         )
         noise = [seeds.generator(seed, "chunk", index) for seed, index in keys]
         chunk = self.policy.propose(seen, rows, self.executor.committed(rows, observation.tick), noise)
-        delays = [self.execution.latency.ticks(seeds.generator(seed, "latency", index)) for seed, index in keys]
+        delays = [self.execution.latency.ticks(seed, index) for seed, index in keys]
         self.executor.submit(chunk, np.array(delays, np.int64), self.recorder.chunk(chunk))
         self._chunk_count[rows] += 1
 

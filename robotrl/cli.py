@@ -1,0 +1,155 @@
+"""The command line: `robotrl <command> [name=value ...]`.
+
+A command is a configuration file of the same name in `configs/` and a function. Errors a user can act on are
+printed without a traceback and end with exit code 2; Ctrl-C ends with 130 and says how to go on.
+"""
+
+import errno
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from omegaconf import OmegaConf
+
+from robotrl import __version__
+from robotrl.configuration import compose_config, group_choices, sweep, with_run_values
+from robotrl.errors import RobotRLError, unknown_name
+
+
+@dataclass(frozen=True)
+class _Command:
+    function: str  # "module:function", imported only when it is called
+    summary: str
+    example: str
+
+
+COMMANDS = {
+    "improve": _Command("robotrl.commands:improve", "the whole loop: demonstrations to a better policy", "task=insert"),
+    "collect": _Command("robotrl.commands:collect", "record expert demonstrations into a run's store", "episodes=50"),
+    "train": _Command("robotrl.commands:train", "train a policy on a run's store", "run=runs/mine updates=2000"),
+    "evaluate": _Command("robotrl.commands:evaluate", "measure a policy's success on named seeds", "run=runs/mine"),
+    "label": _Command("robotrl.commands:label", "fit the critic and write annotation columns", "run=runs/mine"),
+    "view": _Command("robotrl.commands:view", "open a run's episodes in Rerun", "runs/mine --web"),
+    "report": _Command("robotrl.commands:report", "write report.html from a run's event log", "runs/mine"),
+    "doctor": _Command("robotrl.commands:doctor", "check this machine: packages, physics, rendering, disk", ""),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit code: 0 done, 2 a mistake to put right, 130 interrupted."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except RobotRLError as error:
+        print(f"error: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("\ninterrupted: everything committed is safe; the same command goes on from there", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.EFBIG):
+            raise
+        print(f"error: cannot write {error.filename or 'a file'}: {error.strerror}. Free space or choose another "
+              "folder with run=PATH; everything committed is safe.", file=sys.stderr)  # fmt: skip
+    return 2
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_usage())
+        return 0
+    if arguments[0] in ("-V", "--version"):
+        print(f"robotrl {__version__}")
+        return 0
+    name, rest = arguments[0], arguments[1:]
+    if name not in COMMANDS:
+        raise unknown_name("command", name, COMMANDS)
+    overrides, flags = _parse(name, rest)
+    if "help" in flags:
+        print(_command_help(name))
+        return 0
+    if "multirun" in flags:
+        return _multirun(name, overrides)
+    config = compose_config(name, overrides)
+    if name != "improve" and not OmegaConf.is_missing(config, "run"):
+        config = with_run_values(config, overrides)
+    if "cfg" in flags:
+        print(OmegaConf.to_yaml(config), end="")
+        return 0
+    module, function = COMMANDS[name].function.split(":")
+    getattr(importlib.import_module(module), function)(config)
+    return 0
+
+
+def _parse(name: str, arguments: Sequence[str]) -> tuple[list[str], set[str]]:
+    """Overrides and flags. A bare word is the run directory; `--export PATH` and `--video` are overrides too."""
+    overrides: list[str] = []
+    flags: set[str] = set()
+    rest = iter(arguments)
+    for word in rest:
+        if word in ("-h", "--help"):
+            flags.add("help")
+        elif word in ("-m", "--multirun"):
+            flags.add("multirun")
+        elif word == "--cfg":
+            flags.add("cfg")
+            if next(rest, "job") != "job":
+                raise RobotRLError("--cfg takes one value, 'job': it prints the configuration")
+        elif word == "--export":
+            overrides.append(f"export={next(rest, '')}")
+        elif word in ("--web", "--video"):
+            overrides.append(f"{word[2:]}=true")
+        elif word.startswith("-"):
+            raise unknown_name(
+                f"flag of 'robotrl {name}'", word, ["--help", "--cfg", "-m", "--web", "--export", "--video"]
+            )
+        else:
+            overrides.append(word if "=" in word or word.startswith(("+", "~")) else f"run={word}")
+    return overrides, flags
+
+
+def _multirun(name: str, overrides: Sequence[str]) -> int:
+    """Run every combination in a process of its own, one after another; its run directory is named after it."""
+    worst = 0
+    for combination in sweep(overrides):
+        print(f"--- robotrl {name} {' '.join(combination)}", flush=True)
+        worst = max(
+            worst, subprocess.run([sys.executable, "-m", "robotrl.cli", name, *combination], check=False).returncode
+        )
+    return worst
+
+
+def _usage() -> str:
+    rows = "\n".join(f"  {name:<10}{command.summary}" for name, command in COMMANDS.items())
+    return (
+        f"robotrl {__version__}: closes the loop on a robot policy\n\n"
+        f"usage: robotrl <command> [name=value ...]\n\n{rows}\n\n"
+        "  robotrl <command> --help      its options and their values\n"
+        "  robotrl <command> --cfg job   print the configuration and stop\n"
+        "  robotrl <command> -m a=1,2    run every combination\n\nstart with: robotrl improve"
+    )
+
+
+def _command_help(name: str) -> str:
+    command = COMMANDS[name]
+    config = compose_config(name, [])
+    groups = [key for key in config if group_choices(str(key))]
+    choices = "\n".join(
+        f"  {group}={'|'.join(group_choices(str(group)))}"
+        for group in [*groups, "profile"]
+        if group_choices(str(group))
+    )
+    return (
+        f"robotrl {name}: {command.summary}\n\nusage: robotrl {name} [name=value ...]\n"
+        f"example: robotrl {name} {command.example}\n\nparts to choose:\n{choices}\n\noptions and their values:\n\n"
+        f"{OmegaConf.to_yaml(config)}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

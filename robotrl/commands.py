@@ -1,0 +1,174 @@
+"""What each command of `robotrl` does, given its composed configuration."""
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+
+import cattrs
+from omegaconf import DictConfig
+
+from robotrl.configuration import plain
+from robotrl.errors import ConfigurationError
+from robotrl.improve import ImproveConfig, Improvement
+from robotrl.parts import Parts
+from robotrl.progress import say
+from robotrl.rundir import RunDirectory
+from robotrl.steps import Steps
+from robotrl.types import Episode, Int64
+from robotrl.view import open as opening
+from robotrl.view.from_events import report_of
+from robotrl.view.report import headline, write_report
+from robotrl.view.report_data import summary
+from robotrl.view.video import write_video
+
+_FILMED = 4
+
+
+def improve(config: DictConfig) -> None:
+    """The whole loop, from demonstrations to the report."""
+    names = [f.name for f in fields(ImproveConfig)]
+    settings = cattrs.structure({name: config[name] for name in names}, ImproveConfig)
+    with _opened(config, settings.seed, settings.worlds, may_differ=("recordings", "run", "worlds")) as steps:
+        Improvement(settings, steps).run()
+        steps.record(config.recordings)
+        found = report_of(steps.run.path)
+        steps.run.write_text_atomic("summary.json", json.dumps(summary(found), indent=2) + "\n")
+        path = write_report(steps.run.path / "report.html", found)
+    say(f"\n{headline(found)}")
+    say(json.dumps(summary(found)))
+    say(f"\n  report  {path}\n  next    robotrl view {shlex.quote(str(config.run))}")
+
+
+def collect(config: DictConfig) -> None:
+    """Expert demonstrations."""
+    with _opened(config, config.seed, config.worlds) as steps:
+        stage = config.stage
+        starts = steps.starts("train", config.episodes)
+        result = steps.run.stage(stage, lambda: steps.demonstrate(stage, starts))
+    say(
+        f"  {result['successes']} of {result['episodes']} episodes succeeded, "
+        f"{result['operator_s']:.0f} s of robot time"
+    )
+    say(f"  next    robotrl train {shlex.quote(str(config.run))}")
+
+
+def train(config: DictConfig) -> None:
+    """A policy from the demonstrations of a run."""
+    with _opened(config, config.seed, 1) as steps:
+        version = config.version
+        steps.run.stage(f"labels-{version}", lambda: steps.label(f"version-{version}", "labels", _stages(steps)))
+        result = steps.run.stage(
+            f"train-{version}",
+            lambda: steps.train(version, f"version-{version}", config.updates, config.start, {}),
+        )
+    say(f"  version {version} trained on {result['episodes']} episodes, loss {result['loss']:.4f}")
+    say(f"  next    robotrl evaluate {shlex.quote(str(config.run))} version={version}")
+
+
+def evaluate(config: DictConfig) -> None:
+    """Success of one version on named seeds."""
+    with _opened(config, config.seed, config.worlds) as steps:
+        starts = steps.starts(config.seeds, config.episodes)
+        found = steps.evaluate(config.version, "selector", starts, f"evaluate version {config.version}")
+        if config.video:
+            _film(steps, config.version, starts[:_FILMED])
+    low, high = found.interval
+    say(
+        f"  success {found.rate:.1%} [{low:.1%}, {high:.1%}]  "
+        f"n={found.n} {config.seeds} seeds, version {config.version}"
+    )
+    say(f"  ended by {', '.join(f'{reason} {count}' for reason, count in found.reasons.items())}")
+    say(
+        f"  mean length {found.ticks.mean():.0f} ticks, {found.starved_ticks} starved, "
+        f"{found.solved_starts} solved starts left out"
+    )
+
+
+def label(config: DictConfig) -> None:
+    """Fit the critic to a run's autonomous episodes and write annotation columns."""
+    with _opened(config, config.seed, 1) as steps:
+        stages = _stages(steps)
+        name = config.name
+        rollouts = [s for s in stages if s.endswith("rollouts")]
+        critic = name if rollouts else None
+        if critic is not None:
+            steps.run.stage(f"critic-{name}", lambda: steps.fit_critic(name, rollouts))
+        result = steps.run.stage(f"labels-{name}", lambda: steps.label(name, "labels", stages, critic))
+    mass = result["mass"]
+    parts = ", ".join(f"{part} {mass[part]:.0%}" for part in ("demonstrations", "corrections", "autonomous"))
+    say(f"  labels/{name}: {parts} of the sampled mass, {mass['failure_share']:.1%} from failures")
+    if result["critic_gate"]:
+        say(f"  critic gate: {result['critic_gate']['reason']}")
+
+
+def view(config: DictConfig) -> None:
+    """Open, serve or export a run's recordings."""
+    found = opening.recordings(config.run)
+    found = found if config.episode is None else opening.select(found, config.episode)
+    if config.export is not None:
+        say(f"  wrote {opening.export(found, config.export)}")
+    elif config.web:
+        server = opening.serve_web(found)
+        say(f"  {opening.web_address()}\n  Ctrl-C ends it")
+        server.wait()
+    else:
+        opening.open_viewer(found)
+
+
+def report(config: DictConfig) -> None:
+    """Write report.html again from the event log."""
+    run = Path(config.run)
+    say(f"  report  {write_report(run / 'report.html', report_of(run))}")
+
+
+def doctor(config: DictConfig) -> None:
+    """Check this machine."""
+    from robotrl.doctor import examine
+
+    if not examine(Path(config.run)):
+        raise ConfigurationError("something above needs attention")
+
+
+@contextmanager
+def _opened(config: DictConfig, seed: int, worlds: int, may_differ: Sequence[str] | None = None) -> Iterator[Steps]:
+    """The run directory of `config`, held while the body works.
+
+    A single step may join any run of its task; `improve` resumes only what it started with the same configuration.
+    """
+    parts, values = Parts(config), plain(config)
+    free = list(values) if may_differ is None else may_differ
+    with RunDirectory.open(Path(config.run), values, parts.spec.fingerprint, may_differ=free) as run:
+        yield Steps(parts, run, seed, worlds)
+
+
+def _stages(steps: Steps) -> list[str]:
+    """Stages of the store's episodes, in order of name."""
+    return sorted({entry.meta.stage for entry in steps.store.snapshot().entries})
+
+
+class _Kept:
+    """A sink that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.episodes: list[Episode] = []
+
+    def on_episode(self, episode: Episode) -> None:
+        """Keep it."""
+        self.episodes.append(episode)
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def _film(steps: Steps, version: int, starts: Int64) -> None:
+    """Write an mp4 of every start, rendered from its physics states."""
+    kept = _Kept()
+    steps.evaluate(version, "selector", starts, "film", (kept,))
+    for episode in kept.episodes:
+        frames = steps.parts.render(episode.physics)
+        name = f"{version}-{episode.meta.seed}-{episode.meta.outcome}.mp4"
+        path = write_video(frames, steps.run.path / "videos" / name, steps.parts.spec.control_hz)
+        say(f"  video   {path}")

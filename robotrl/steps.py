@@ -1,0 +1,227 @@
+"""The steps of the loop, each on its own: demonstrate, roll out, fit the critic, label, train, evaluate.
+
+`improve.py` puts them in order; the commands `collect`, `train`, `evaluate` and `label` run one of them. A step
+reads and writes the run directory only, so that a resumed run goes on from what is on disk.
+"""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from robotrl.critics.gate import judge_critic
+from robotrl.critics.success import SuccessCritic
+from robotrl.data.cache import TrainingCache
+from robotrl.data.snapshot import StoreSnapshot
+from robotrl.data.store import EpisodeStore
+from robotrl.data.windows import WindowSampler, validation_split
+from robotrl.errors import ConfigurationError, DataError
+from robotrl.evaluate import Evaluation, evaluate
+from robotrl.interfaces import Sink
+from robotrl.labels.mass import REFUSE_FAILURE_SHARE, Mass
+from robotrl.learn.checkpoint import SavedPolicy, save_policy
+from robotrl.learn.learner import fit, fit_normalizer
+from robotrl.parts import Parts
+from robotrl.progress import bar
+from robotrl.rollout.loop import Execution, Origin, Rollout
+from robotrl.rundir import RunDirectory
+from robotrl.seeds import seed_range
+from robotrl.types import Int64
+from robotrl.view.rerun_sink import RerunSink, few_of_each
+
+Result = dict[str, Any]
+"""What a step leaves in the event log; JSON."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps, for one run. `seed` of the run decides starts, initial weights and batches."""
+
+    parts: Parts
+    run: RunDirectory
+    seed: int
+    worlds: int
+
+    @cached_property
+    def store(self) -> EpisodeStore:
+        """The run's episodes."""
+        return EpisodeStore.create(self.run.store, self.parts.spec)
+
+    def starts(self, use: str, count: int, block: int = 0) -> Int64:
+        """`count` seeds of the range `use`; training starts differ between run seeds, evaluation starts do not."""
+        offset = block * 10_000 + (self.seed * 1_000_000 if use == "train" else 0)
+        return seed_range(use).block(count, offset)
+
+    def demonstrate(self, stage: str, starts: Int64) -> Result:
+        """Record an expert's episodes; failed ones are stored and never trained on."""
+        origin = Origin(self.run.path.name, stage, "demonstration", operator="expert", solo=True)
+        execution = Execution(execute=1)
+        return self._collect(
+            Rollout(self.parts.environment(self.worlds), self.parts.demonstrator(self.worlds), execution, origin),
+            starts,
+            stage,
+        )
+
+    def import_demonstrations(self, stage: str, source: Path) -> Result:
+        """Copy the demonstrations of another store of the same task into this run."""
+        episodes = EpisodeStore.open(source, self.parts.spec).snapshot().filter(source="demonstration")
+        if not len(episodes):
+            raise DataError(f"{source} holds no demonstrations: collect some with 'robotrl collect'")
+        with self.store.writer() as writer:
+            for episode in episodes.episodes():
+                writer.on_episode(replace(episode, meta=replace(episode.meta, stage=stage)))
+        return _tally([e.meta.outcome == "success" for e in episodes.entries], 0, 0.0, 0.0, 0.0, 0)
+
+    def roll_out(self, stage: str, version: int, starts: Int64) -> Result:
+        """Autonomous episodes of a policy version, single draws."""
+        policy = self.parts.selector(self.policy(version), "single")
+        origin = Origin(self.run.path.name, stage)
+        rollout = Rollout(self.parts.environment(self.worlds), policy, self.parts.execution(), origin)
+        return self._collect(rollout, starts, stage)
+
+    def take_over(self, stage: str, version: int, critic: str, starts: Int64, fleet: int) -> Result:
+        """Episodes of a policy version under a person's eyes, until the person's budget is spent."""
+        operator = self.parts.operator(fleet, self.seed)
+        if operator is None:
+            raise ConfigurationError("operator=none cannot take over: choose another operator")
+        policy = self.parts.selector(self.policy(version), "single")
+        origin = Origin(self.run.path.name, stage, operator="simulated")
+        environment = self.parts.environment(fleet)
+        rollout = Rollout(environment, policy, self.parts.execution(), origin, operator, self.critic(critic))
+        return self._collect(rollout, starts, stage)
+
+    def fit_critic(self, name: str, stages: Sequence[str]) -> Result:
+        """Learn success probability from the autonomous episodes of `stages`, judge it, and save it as `name`."""
+        critic = self.parts.critic(self.seed)
+        critic.fit(list(self._of(stages).episodes()))
+        critic.save(self._critic_path(name))
+        return critic.calibration.to_json()
+
+    def label(self, name: str, labels: str, stages: Sequence[str], critic: str | None = None) -> Result:
+        """Write annotation columns `labels/<name>` for the episodes of `stages`.
+
+        With a saved `critic`, the episodes it was fitted on are scored by its members that did not see them, and the
+        critic gate decides whether these scores may change weights.
+        """
+        snapshot = self._of(stages)
+        episodes, labeler = list(snapshot.episodes()), self.parts.labels(labels)
+        columns = labeler.label(episodes, [])
+        verdict = None
+        if critic is not None:
+            scores = self.critic(critic).cross_fit_scores(episodes)
+            weighted = labeler.label(episodes, scores)
+            verdict = judge_critic(episodes, scores, weighted)
+            columns = weighted if verdict.usable else columns
+        mass = Mass.of(episodes, columns)
+        if mass.failure_share > REFUSE_FAILURE_SHARE:
+            raise ConfigurationError(
+                f"labels={labels}: ticks of failures hold {mass.failure_share:.0%} of the sampled mass, at most "
+                f"{REFUSE_FAILURE_SHARE:.0%} is safe; choose labels that leave failures out"
+            )
+        by_id = {e.meta.episode_id: c for e, c in zip(episodes, columns, strict=True)}
+        lineage: Result = {"snapshot": snapshot.fingerprint, "stages": list(stages), "critic": critic}
+        self.store.annotate("labels", name, by_id, lineage)
+        return {"mass": asdict(mass), "critic_gate": None if verdict is None else verdict.to_json()}
+
+    def train(self, version: int, labels: str, updates: int, start: int | None, learner: Mapping[str, Any]) -> Result:
+        """Train version `version` on the annotation `labels`, from fresh weights or from the version `start`."""
+        annotated = self.store.annotations("labels", labels)
+        ids, _ = validation_split(annotated.columns, 0.0)
+        cache = TrainingCache.build(self.store, self.store.snapshot().select(ids))
+        policy = self.parts.policy(self.seed) if start is None else self.policy(start)
+        config = self.parts.learner(updates=updates, seed=self.seed * 1000 + version, **learner)
+        sampler = WindowSampler(
+            cache,
+            annotated.columns,
+            history=policy.history,
+            horizon=policy.chunk_length,
+            batch=self.parts.config.batch,
+            seed=config.seed,
+        )
+        if start is None:
+            fit_normalizer(policy, sampler)
+        scratch = self.run.path / "checkpoints" / str(version)
+        with bar(f"train version {version}", updates) as report:
+            result = fit(
+                policy, self.parts.objective(), sampler, config, scratch, lambda done, total, _loss: report(done, total)
+            )
+        trained = cast(SavedPolicy, result.policy)
+        trained.version = version
+        directory = self.run.policies / str(version)
+        shutil.rmtree(directory, ignore_errors=True)  # of this stage, interrupted after it was saved
+        lineage: Result = {"start": start, "labels": labels, "updates": updates, **annotated.lineage}
+        save_policy(directory, trained, self.parts.spec, lineage)
+        shutil.rmtree(scratch, ignore_errors=True)
+        return {"version": version, "updates": updates, "episodes": len(ids), **result.metrics}
+
+    def evaluate(
+        self, version: int, selector: str, starts: Int64, name: str, sinks: tuple[Sink, ...] = ()
+    ) -> Evaluation:
+        """Success of a version under the part `selector` ("selector" or "single") on `starts`."""
+        policy = self.parts.selector(self.policy(version), selector)
+        environment = self.parts.environment(self.worlds)
+        with bar(name, len(starts)) as report:
+            found = evaluate(environment, policy, self.parts.execution(), starts, name, sinks, report)
+        environment.close()
+        return found
+
+    def record(self, each: int) -> None:
+        """Write `each` episodes of every stage, outcome and kind of control as Rerun recordings."""
+        sink = RerunSink(self.run.rerun, self.parts.spec, few_of_each(each))
+        for episode in self.store.snapshot().episodes():
+            sink.on_episode(episode)
+
+    def policy(self, version: int) -> SavedPolicy:
+        """The saved version."""
+        return self.parts.load_policy(self.run.policies / str(version))
+
+    def critic(self, name: str) -> SuccessCritic:
+        """The saved critic."""
+        critic = self.parts.critic(self.seed)
+        critic.load(self._critic_path(name))
+        return critic
+
+    def _critic_path(self, name: str) -> Path:
+        return self.run.path / "critics" / f"{name}.safetensors"
+
+    def _of(self, stages: Sequence[str]) -> StoreSnapshot:
+        snapshot = self.store.snapshot()
+        ids = [entry.episode_id for entry in snapshot.entries if entry.meta.stage in stages]
+        if not ids:
+            raise DataError(f"the store has no episodes of {', '.join(stages)}: collect some first")
+        return snapshot.select(ids)
+
+    def _collect(self, rollout: Rollout, starts: Int64, stage: str) -> Result:
+        """Run episodes into the store; what came of them."""
+        success: list[bool] = []
+        ticks, operator_s, orient_s, watch_s, takeovers = 0, 0.0, 0.0, 0.0, 0
+        with self.store.writer() as writer, bar(stage, len(starts)) as report:
+            for episode in rollout.run(starts):
+                writer.on_episode(episode)
+                success.append(episode.succeeded)
+                ticks += episode.length
+                operator_s += episode.meta.operator_s
+                orient_s += episode.meta.orient_s
+                watch_s += episode.meta.watch_s
+                takeovers += int(np.count_nonzero(np.diff(episode.intervention.astype(np.int8), prepend=0) > 0))
+                report(len(success), len(starts))
+        rollout.environment.close()
+        return _tally(success, ticks, operator_s, orient_s, watch_s, takeovers)
+
+
+def _tally(
+    success: Sequence[bool], ticks: int, operator_s: float, orient_s: float, watch_s: float, takeovers: int
+) -> Result:
+    return {
+        "episodes": len(success),
+        "successes": int(sum(success)),
+        "control_steps": ticks,
+        "operator_s": operator_s,
+        "orient_s": orient_s,
+        "watch_s": watch_s,
+        "takeovers": takeovers,
+    }
