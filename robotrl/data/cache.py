@@ -140,6 +140,7 @@ def _append(
                 files[name].write(np.ascontiguousarray(rows, _FILES[name]).data)
             records.append({"id": entry.episode_id, "crc": entry.crc, "start": start, "length": episode.length})
             start += episode.length + 1
+        # The rows are synced before the index names them; else a crash could leave records of rows that are not there.
         for file in files.values():
             file.flush()
             os.fsync(file.fileno())

@@ -49,6 +49,7 @@ def sync_directory(path: Path) -> None:
 def ensure_directory(path: Path) -> Path:
     """Create the directory and its parents durably where they are missing, and return it."""
     with storage_errors("create", path):
+        # Each new directory is a name in its parent, and is lost with the power unless the parent is synced too.
         missing = [p for p in (path, *path.parents) if not p.is_dir()]
         for directory in reversed(missing):
             directory.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ def require_name(kind: str, name: str) -> str:
     """`name` itself, if it is safe as a file name; else `DataError`. `kind` says what it names."""
     if not _NAME.fullmatch(name):
         raise DataError(
-            f"'{name}' cannot be a {kind}: expected 1 to 100 letters, digits, '.', '_' or '-', "
+            f"'{name}' is no valid {kind}: expected 1 to 100 letters, digits, '.', '_' or '-', "
             "beginning with a letter or digit"
         )
     return name

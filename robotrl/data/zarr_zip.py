@@ -93,7 +93,9 @@ def _array_node(path: str, array: NDArray[Any]) -> dict[str, JSON]:
 
 def _add(archive: zipfile.ZipFile, buffer: io.BytesIO, name: str, content: bytes | memoryview) -> None:
     member = zipfile.ZipInfo(name, _DATE)
-    if isinstance(content, memoryview):
+    if isinstance(
+        content, memoryview
+    ):  # chunks are aligned, so that mapped float64 arrays are fast and torch takes them
         header_end = buffer.tell() + _LOCAL_HEADER.size + len(name) + 4
         padding = -header_end % _ALIGNMENT
         member.extra = struct.pack("<HH", _PADDING_ID, padding) + bytes(padding)

@@ -135,7 +135,7 @@ class StoreContract:
             ({"action": np.full_like(EPISODES[0].action, np.inf)}, "'joint.0' is not finite"),
             ({"physics": EPISODES[0].physics[:, :3]}, "'physics' has the shape"),
             ({"meta": replace(EPISODES[0].meta, task="pick_place")}, "is of task 'pick_place'"),
-            ({"meta": replace(EPISODES[0].meta, episode_id="../../escape")}, "cannot be a episode id"),
+            ({"meta": replace(EPISODES[0].meta, episode_id="../../escape")}, "is no valid episode id"),
         ],
     )
     def test_a_bad_episode_is_refused_and_nothing_is_committed(self, tmp_path, change, message):
