@@ -117,10 +117,10 @@ def _critic(number: int, results: Mapping[str, Any]) -> CriticReport:
     bins = tuple(
         CalibrationBin(b["predicted"], b["observed"], *_observed_interval(b), count=b["count"]) for b in fitted["bins"]
     )
-    improvement = Estimate(verdict["improvement"], verdict["improvement_low"], verdict["improvement_high"])
+    improvement = Estimate(*(_number(verdict[key]) for key in ("gain", "low", "high")))
     return CriticReport(
         iteration=number,
-        used=verdict["accepted"],
+        used=verdict["usable"],
         reason=verdict["reason"],
         auc=_number(fitted["auc"]),
         brier=_number(fitted["brier"]),
@@ -142,16 +142,13 @@ def _number(value: float | None) -> float:
 def _mixtures(results: Mapping[str, Any]) -> tuple[Mixture, ...]:
     """What every training sampled from; 0 is the base."""
     stages = [(0, "base/labels"), *((i, f"round-{i}/labels") for i in _rounds(results, "labels"))]
-    return tuple(
-        Mixture(
-            iteration=i,
-            sources=tuple(SourceMass(s["source"], s["mass"], s["ticks"]) for s in results[stage]["mass"]["sources"]),
-            effective_samples=results[stage]["mass"]["effective_samples"],
-            failure_share=results[stage]["mass"]["failure_share"],
-        )
-        for i, stage in stages
-        if stage in results
-    )
+    return tuple(_mixture(i, results[stage]["mass"]) for i, stage in stages if stage in results)
+
+
+def _mixture(number: int, mass: Mapping[str, Any]) -> Mixture:
+    names = ("demonstrations", "corrections", "autonomous")
+    sources = tuple(SourceMass(name, mass[name], mass["ticks"]) for name in names)
+    return Mixture(number, sources, mass["effective_share"] * mass["ticks"], mass["failure_share"])
 
 
 def _looks(result: Mapping[str, Any]) -> tuple[Verdict, ...]:

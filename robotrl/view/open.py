@@ -5,9 +5,12 @@ import shutil
 import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
+
+from rerun.chunk import RrdReader
 
 from robotrl.data.durable import ensure_directory, storage_errors
 from robotrl.errors import ConfigurationError, DataError
@@ -69,6 +72,7 @@ def open_viewer(paths: Sequence[Path], port: int = 9876) -> None:
         raise ConfigurationError(
             "there is no display for a window: use --web, or write the recording with --export and open it elsewhere"
         )
+    _require_whole(paths)
     done = subprocess.run(viewer_command(paths, port), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ConfigurationError(f"the Rerun viewer did not start: {_last_line(done.stderr)}. Use --web instead")
@@ -81,6 +85,7 @@ def web_address(web_port: int = 9090, port: int = 9876) -> str:
 
 def serve_web(paths: Sequence[Path], web_port: int = 9090, port: int = 9876) -> subprocess.Popen[bytes]:
     """Serve `paths` at `web_address(web_port, port)`; the caller waits for the process and ends it."""
+    _require_whole(paths)
     for wanted in (web_port, port):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -90,7 +95,8 @@ def serve_web(paths: Sequence[Path], web_port: int = 9090, port: int = 9876) -> 
                 raise ConfigurationError(
                     f"port {wanted} of {LOOPBACK} cannot be used: {error.strerror}; choose another"
                 ) from error
-    return subprocess.Popen(web_command(paths, web_port, port), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    quiet = os.environ | {"RUST_LOG": os.environ.get("RUST_LOG", "warn")}
+    return subprocess.Popen(web_command(paths, web_port, port), env=quiet)
 
 
 def export(paths: Sequence[Path], destination: str | Path) -> Path:
@@ -99,22 +105,32 @@ def export(paths: Sequence[Path], destination: str | Path) -> Path:
     if destination.suffix != ".rrd":
         raise ConfigurationError(f"export to a file that ends in .rrd, not '{destination}'")
     staged = destination.with_name(destination.name + ".part")
+    _require_whole(paths)
     ensure_directory(destination.parent)
     with storage_errors("write", destination):
         if len(paths) == 1:
             shutil.copyfile(paths[0], staged)
         else:
-            _merge(paths, staged)
+            command = _rerun("rrd", "merge", "--output", str(staged), *map(str, paths))
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise DataError(
+                    f"the recordings could not be joined: {_last_line(done.stderr)}; export them one by one"
+                )
         staged.replace(destination)
     return destination
 
 
-def _merge(paths: Sequence[Path], destination: Path) -> None:
-    command = _rerun("rrd", "merge", "--output", str(destination), *map(str, paths))
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        destination.unlink(missing_ok=True)
-        raise DataError(f"a recording could not be read: {_last_line(done.stderr)}; record the episode again")
+def _require_whole(paths: Sequence[Path]) -> None:
+    """Raise on a damaged recording, which Rerun would show in part and call it all."""
+    for path in paths:
+        try:
+            with warnings.catch_warnings(action="ignore"):  # of a missing index: the error says it better
+                RrdReader(path).recordings()
+        except RuntimeError as error:
+            raise DataError(
+                f"the recording {path} is damaged: {error}. Delete it; the episode itself is in the store"
+            ) from error
 
 
 def _last_line(text: str) -> str:

@@ -4,7 +4,6 @@ import numpy as np
 import rerun as rr
 from numpy.typing import NDArray
 
-from robotrl.errors import DataError
 from robotrl.interfaces import Columns
 from robotrl.specs import EnvironmentSpec
 from robotrl.types import ChunkTable, ControlMode, Episode, Float32, Trigger
@@ -97,19 +96,14 @@ def log_chunks(recording: rr.RecordingStream, episode: Episode, timeline: Timeli
     _scalars(recording, "chunks/policy_version", timeline, episode.policy_version)
 
 
-def log_scores(recording: rr.RecordingStream, episode: Episode, timeline: Timeline, columns: Columns | None) -> None:
+def log_scores(recording: rr.RecordingStream, episode: Episode, timeline: Timeline, columns: Columns) -> None:
     """Log the critic's probability, the reward, and annotation columns of (T,) or (T + 1,) values each."""
     if np.isfinite(episode.probability).any():
         _line(recording, "critic/probability", "probability of success", _CRITIC, 2.0)
         _scalars(recording, "critic/probability", timeline, episode.probability)
     _line(recording, "critic/reward", "reward", _HUMAN, 1.0, held=True)
     _scalars(recording, "critic/reward", timeline, episode.reward)
-    for name, values in (columns or {}).items():
-        if values.shape not in ((episode.length,), (episode.length + 1,)):
-            raise DataError(
-                f"column '{name}' of episode {episode.meta.episode_id}: expected ({episode.length},) or "
-                f"({episode.length + 1},) values, got shape {values.shape}; label the episode again"
-            )
+    for name, values in columns.items():
         _scalars(recording, rr.new_entity_path(["columns", name]), timeline, values)
 
 

@@ -35,23 +35,26 @@ def write_recording(episode: Episode, spec: EnvironmentSpec, path: str | Path, c
     Returns:
         The path written.
     """
-    _require_drawable(episode, spec)
+    _require_drawable(episode, spec, columns or {})
     path = Path(path)
     staged = path.with_name(path.name + ".part")
     recording = rr.RecordingStream(APPLICATION, recording_id=episode.meta.episode_id)
     if not recording.is_enabled():
         raise ConfigurationError("Rerun is switched off by the environment variable RERUN=off; unset it to record")
     ensure_directory(path.parent)
-    with storage_errors("write", path):
-        staged.touch()  # Rerun would hide why a file cannot be made
-        recording.save(staged, default_blueprint=episode_blueprint(spec, columns=bool(columns)))
-        _log(recording, spec, episode, columns)
-        recording.disconnect()
-        staged.replace(path)
+    try:
+        with storage_errors("write", path):
+            staged.touch()  # Rerun would hide why a file cannot be made
+            recording.save(staged, default_blueprint=episode_blueprint(spec, columns=bool(columns)))
+            _log(recording, spec, episode, columns or {})
+            recording.disconnect()
+            staged.replace(path)
+    finally:
+        staged.unlink(missing_ok=True)
     return path
 
 
-def _require_drawable(episode: Episode, spec: EnvironmentSpec) -> None:
+def _require_drawable(episode: Episode, spec: EnvironmentSpec, columns: Columns) -> None:
     name = f"episode {episode.meta.episode_id}"
     if episode.length == 0:
         raise DataError(f"{name} has no ticks; there is nothing to record")
@@ -64,9 +67,15 @@ def _require_drawable(episode: Episode, spec: EnvironmentSpec) -> None:
             f"{name}: expected a physics state of {spec.physics_size} values for '{spec.task}', "
             f"got {episode.physics.shape[1]}; was it recorded in another environment?"
         )
+    for column, values in columns.items():
+        if values.shape not in ((episode.length,), (episode.length + 1,)):
+            raise DataError(
+                f"{name}: column '{column}': expected ({episode.length},) or ({episode.length + 1},) values, "
+                f"got shape {values.shape}; label the episode again"
+            )
 
 
-def _log(recording: rr.RecordingStream, spec: EnvironmentSpec, episode: Episode, columns: Columns | None) -> None:
+def _log(recording: rr.RecordingStream, spec: EnvironmentSpec, episode: Episode, columns: Columns) -> None:
     timeline = Timeline(episode.time_ns)
     meta = episode.meta
     recording.send_recording_name(f"{meta.stage} · seed {meta.seed} · {meta.outcome or 'cut'}")
