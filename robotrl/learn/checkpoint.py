@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self, cast
 
 from torch import nn
 
-from robotrl.errors import DataError
+from robotrl.errors import DataError, RobotRLError
 from robotrl.interfaces import Trainable
 from robotrl.learn.atomic import write_directory
 from robotrl.learn.tensors import load_into, read_tensors, to_bytes
@@ -74,7 +74,11 @@ def load_policy(directory: Path, spec: EnvironmentSpec) -> SavedPolicy:
             f"{path} has SHA-256 {digest[:12]}, but spec.json says {description['sha256'][:12]}: the weights are not "
             "those that were saved; restore the directory or train again"
         )
-    policy = _class(directory, description["_target_"]).from_config(description["config"], spec.state, spec.action)
+    target = _class(directory, description["_target_"])
+    try:
+        policy = target.from_config(description["config"], spec.state, spec.action)
+    except (TypeError, RobotRLError) as error:
+        raise DataError(f"{directory}/spec.json: the configuration does not fit {target.__name__}: {error}") from None
     load_into(cast(nn.Module, policy), tensors, str(path))
     return policy
 
