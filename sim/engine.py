@@ -1,13 +1,15 @@
 """N worlds of one compiled model on all cores.
 
-The engine is a pure function: physics states and controls in, physics states after every control tick out. Because the
-model disables the solver's warm start, a physics state is all there is to a world. Hence results have the same bits for any
-number of worlds or threads and any split into calls, and a thread needs only one scratch `MjData` for all its worlds.
-Threads over `mj_step(nstep)` were within a few percent of `mujoco.rollout` here (`benchmarks/sim.py`) and, unlike
-`rollout`, do not hold the state of every substep.
+The engine is a pure function: physics states and controls in, physics states after every control tick out. Because
+the model disables the solver's warm start, a physics state is all there is to a world. Hence results have the same
+bits for any number of worlds or threads and any split into calls, and a thread needs only one scratch `MjData`.
+Threads over `mj_step(nstep)` are as fast here as `mujoco.rollout`, which would hold the state of every substep.
 """
 
-import itertools
+# MuJoCo's extension modules carry no type stubs.
+# pyright: reportAttributeAccessIssue=false
+
+import logging
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +20,13 @@ import numpy as np
 from robotrl.errors import ConfigurationError
 from robotrl.types import Bool, Float64
 from sim import scene
+
+# MuJoCo would write a file MUJOCO_LOG.TXT into the current folder.
+mujoco.set_mju_user_warning(logging.getLogger("sim.engine").debug)
+
+# The clock of the scratch data at the start of a tick. MuJoCo resets a world whose state became huge or NaN without an
+# error; its clock then shows less than this.
+_TICK_START_S = 1.0
 
 
 class Engine:
@@ -49,46 +58,45 @@ class Engine:
             controls: (n, K, U) actuator targets of every tick.
 
         Returns:
-            States after every tick (n, K, X), and whether they are sound (n, K): False from the tick on in which a world
-            diverged. Unsound states repeat the last sound one.
+            States after every tick (n, K, X), and whether they are sound (n, K): False from the tick on in which a
+            world diverged. Unsound states repeat the last sound one.
         """
         n, ticks = controls.shape[:2]
         out = np.empty((n, ticks, physics.shape[-1]))
+        sound = np.zeros((n, ticks), np.bool_)
         controls = np.ascontiguousarray(controls, dtype=np.float64)
+        # One shared iterator balances the load: a thread takes the next world when it is done with one.
         order = iter(range(n))
         if self._pool is None:
-            self._work(self._scratch[0], order, physics, controls, out)
+            self._work(self._scratch[0], order, physics, controls, out, sound)
         else:
-            # One shared iterator balances the load: a thread takes the next world when it is done with one.
-            jobs = [self._pool.submit(self._work, d, order, physics, controls, out) for d in self._scratch]
+            jobs = [self._pool.submit(self._work, d, order, physics, controls, out, sound) for d in self._scratch]
             for job in jobs:
                 job.result()
-        return out, self._sound(physics, out)
+        # Summed in the same order however the ticks are split into calls.
+        times = np.full((n, ticks + 1), self.substeps * self.model.opt.timestep)
+        times[:, 0] = physics[:, 0]
+        out[..., 0] = np.add.accumulate(times, axis=1)[:, 1:]
+        return out, sound
 
     def _work(
-        self, data: mujoco.MjData, order: Iterator[int], physics: Float64, controls: Float64, out: Float64
+        self, data: mujoco.MjData, order: Iterator[int], physics: Float64, controls: Float64, out: Float64, sound: Bool
     ) -> None:
+        """Advance the worlds that `order` hands out; writes their rows of `out` and `sound`."""
         model, substeps, kind = self.model, self.substeps, scene.PHYSICS
         for row in order:
             mujoco.mj_setState(model, data, physics[row], kind)
-            for ctrl, after in zip(controls[row], out[row], strict=True):
-                data.ctrl[:] = ctrl
+            before = physics[row]
+            for k, after in enumerate(out[row]):
+                data.time = _TICK_START_S
+                data.ctrl[:] = controls[row, k]
                 mujoco.mj_step(model, data, substeps)
                 mujoco.mj_getState(model, data, after, kind)
-
-    def _sound(self, before: Float64, after: Float64) -> Bool:
-        """Find diverged worlds and put their last sound state in place of what followed.
-
-        MuJoCo resets a world whose state became huge or NaN, without an error: its time jumps back.
-        """
-        period = self.substeps * self.model.opt.timestep
-        expected = before[:, None, 0] + period * np.arange(1, after.shape[1] + 1)
-        sound = (np.abs(after[..., 0] - expected) < 0.5 * self.model.opt.timestep) & np.isfinite(after).all(-1)
-        sound = np.logical_and.accumulate(sound, axis=1)
-        for row, tick in itertools.product(*map(range, sound.shape)) if not sound.all() else ():
-            if not sound[row, tick]:
-                after[row, tick] = after[row, tick - 1] if tick else before[row]
-        return sound
+                if data.time < _TICK_START_S or not np.isfinite(after).all():
+                    out[row, k:] = before
+                    break
+                sound[row, k] = True
+                before = after
 
     def close(self) -> None:
         """Stop the threads. Idempotent."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robotrl import seeds as seed_streams
 from robotrl.errors import ConfigurationError, DataError
@@ -10,6 +11,8 @@ from robotrl.specs import CameraSpec, Capabilities, EnvironmentSpec
 from robotrl.types import Bool, Float32, Float64, Int64, Observation, Snapshot, Transition, UInt8
 from sim import scene
 from sim.engine import Engine
+from sim.perception import Perception, PoseNoise
+from sim.render import SceneRenderer
 from sim.robots import panda
 from sim.tasks.base import FAILURES, Measurement, Task, View, array_spec, stack
 
@@ -18,11 +21,15 @@ SETTLE_TICKS = 10
 _PERIOD_S = 1.0 / scene.CONTROL_HZ
 _PERIOD_NS = round(1e9 * _PERIOD_S)
 _MAX_DRAWS = 100
+_EXACT = PoseNoise()
 
 
 @dataclass(frozen=True)
 class _Ending:
-    """When and how n worlds end within K ticks: `last` (n,) index of the last valid tick, flags (n, K), `reason` (n,)."""
+    """When and how n worlds end within K ticks.
+
+    `last` (n,) is the index of the last valid tick, `streak` and `reason` (n,) belong to it; flags are (n, K).
+    """
 
     last: Int64
     terminated: Bool
@@ -38,11 +45,18 @@ class MujocoEnvironment:
         task: what to do.
         worlds: N.
         threads: cores to use; 0 means all that the process may use. Results do not depend on it.
+        noise: how object poses are spoiled in the observation; exact by default.
         camera_height, camera_width: size in pixels of the images of camera "front" when a call asks to render.
     """
 
     def __init__(
-        self, task: Task, worlds: int = 64, threads: int = 1, camera_height: int = 240, camera_width: int = 320
+        self,
+        task: Task,
+        worlds: int = 64,
+        threads: int = 1,
+        noise: PoseNoise = _EXACT,
+        camera_height: int = 240,
+        camera_width: int = 320,
     ) -> None:
         if worlds < 1:
             raise ConfigurationError(f"worlds: expected at least 1, got {worlds}")
@@ -50,6 +64,8 @@ class MujocoEnvironment:
         self.model = scene.compile_model(task.name, task.objects())
         self._engine = Engine(self.model, threads)
         self._view = View.of(self.model)
+        self._perception = Perception(self._view.scene, worlds, noise)
+        self._renderer: SceneRenderer | None = None
         self._worlds = worlds
         self._spec = _spec(task, self._view, CameraSpec("front", camera_height, camera_width))
         self._targets = scene.control_slice(self.model)
@@ -76,26 +92,29 @@ class MujocoEnvironment:
         if np.shape(seeds) != (self._worlds,):
             raise DataError(f"seeds: expected shape ({self._worlds},), got {np.shape(seeds)}")
         if len(rows):
-            physics = self._starts(np.asarray(seeds)[rows])
+            chosen = np.asarray(seeds)[rows]
+            physics = self._starts(chosen)
+            perceived = self._perception.begin(rows, chosen, physics)
             self._physics[rows] = physics
+            self._state[rows] = stack(self.task.measure(self._view, perceived).state)
+            self._privileged[rows] = stack(self.task.measure(self._view, physics).privileged)
             self._tick[rows] = self._streak[rows] = 0
             self._running[rows] = True
-            self._keep(rows, self.task.measure(self._view, physics))
         return self._observation()
 
     def _starts(self, seeds: Int64) -> Float64:
-        """A start (n, X) for every seed, from that seed's generator alone; already solved or failed ones are redrawn."""
+        """A start (n, X) for every seed, from its own generator; already solved or failed ones are redrawn."""
         streams = [seed_streams.generator(int(s), "start") for s in seeds]
         physics = np.stack([self.task.draw(self._view, rng) for rng in streams])
         for _ in range(_MAX_DRAWS):
             found = self.task.measure(self._view, physics)
-            bad = np.flatnonzero(found.success | (found.failure > 0))
-            if not len(bad):
+            over = found.success | (found.failure > 0)
+            if not over.any():
                 return physics
-            for row in bad:
+            for row in np.flatnonzero(over):
                 physics[row] = self.task.draw(self._view, streams[row])
         raise ConfigurationError(
-            f"task '{self.task.name}': no start that is neither solved nor failed in {_MAX_DRAWS} draws (seed {seeds[bad[0]]})"
+            f"task '{self.task.name}': {_MAX_DRAWS} draws gave some seed no start that is neither solved nor failed"
         )
 
     def step(self, actions: Float32, mask: Bool, render: bool = False) -> Transition:
@@ -106,14 +125,13 @@ class MujocoEnvironment:
         previous = self._physics[rows][:, self._targets]
         executed = panda.limit_rate(self._spec.action.clip(requested), panda.actions_of(previous), _PERIOD_S)
         physics, sound = self._engine.run(self._physics[rows], panda.controls(executed))
-        found = self.task.measure(self._view, physics)
+        found, state = self._observe(rows, physics)
         ending = self._endings(rows, found, sound)
         # A world that ended keeps the state of its last valid tick.
         index = np.minimum(np.arange(ticks), ending.last[:, None])
         every = np.arange(n)[:, None]
         valid = np.arange(ticks) <= ending.last[:, None]
-        state, privileged = stack(found.state)[every, index], stack(found.privileged)[every, index]
-        physics = physics[every, index]
+        state, privileged, physics = state[every, index], stack(found.privileged)[every, index], physics[every, index]
         self._physics[rows], self._state[rows], self._privileged[rows] = physics[:, -1], state[:, -1], privileged[:, -1]
         self._tick[rows] += ending.last + 1
         self._streak[rows] = ending.streak
@@ -135,6 +153,13 @@ class MujocoEnvironment:
             failure=tuple(reason),
             observation=self._observation(render),
         )
+
+    def _observe(self, rows: Int64, physics: Float64) -> tuple[Measurement, Float32]:
+        """What is true of the states (n, K, X), and the state vectors (n, K, S) that perception makes of them."""
+        found = self.task.measure(self._view, physics)
+        perceived = self._perception.observe(rows, physics)
+        seen = found if perceived is physics else self.task.measure(self._view, perceived)
+        return found, stack(seen.state)
 
     def _checked(self, actions: Float32, rows: Int64) -> Float32:
         """The actions (n, K, A) of the worlds that move, float32, or an error that says what is wrong."""
@@ -174,17 +199,14 @@ class MujocoEnvironment:
         ]
         return _Ending(last, terminated & at_last, late & ~terminated & at_last, streak[every, last], reason)
 
-    def _whole(self, rows: Int64, values: np.ndarray, rest: np.ndarray | None = None) -> np.ndarray:
-        """Spread the moving worlds' `values` (n, K, ...) over all N; the others hold their state in `rest` (N, ...) or 0."""
+    def _whole[T: np.generic](self, rows: Int64, values: NDArray[T], rest: NDArray[T] | None = None) -> NDArray[T]:
+        """Spread the moving worlds' `values` (n, K, ...) over all N; the others hold their `rest` (N, ...), or 0."""
         if len(rows) == self._worlds:
             return values
         shape = (self._worlds, *values.shape[1:])
         out = np.zeros(shape, values.dtype) if rest is None else np.broadcast_to(rest[:, None], shape).copy()
         out[rows] = values
         return out
-
-    def _keep(self, rows: Int64, found: Measurement) -> None:
-        self._state[rows], self._privileged[rows] = stack(found.state), stack(found.privileged)
 
     def _rows(self, mask: Bool) -> Int64:
         """Indices of the worlds in `mask` (N,)."""
@@ -195,22 +217,37 @@ class MujocoEnvironment:
         return np.flatnonzero(mask)
 
     def _observation(self, render: bool = False) -> Observation:
-        images: dict[str, UInt8] = {}
         return Observation(
             state=self._state.copy(),
             privileged=self._privileged.copy(),
-            images=images,
+            images=self._images() if render else {},
             instruction=self.task.instructions[:1] * self._worlds,
             tick=self._tick.copy(),
             time_ns=self._tick * _PERIOD_NS,
             physics=self._physics.copy(),
         )
 
+    def _images(self) -> dict[str, UInt8]:
+        """Pictures (N, H, W, 3) of all worlds; the graphics context opens at the first call, in the calling thread."""
+        camera = self._spec.cameras[0]
+        if self._renderer is None:
+            self._renderer = SceneRenderer(self.model, camera.height, camera.width)
+        return {camera.name: self._renderer.video(self._physics, camera.name)}
+
     def snapshot(self, mask: Bool) -> Snapshot:
-        """Physics and counters of the worlds in `mask`; see `Environment.snapshot`."""
+        """What the worlds in `mask` need to go on; see `Environment.snapshot`.
+
+        A row of `physics` holds the physics state, the state vector as perceived, and the poses still to be perceived.
+        """
         rows = self._rows(mask)
-        counters = np.stack([self._tick[rows], self._streak[rows], self._running[rows].astype(np.int64)], axis=1)
-        return Snapshot(rows, self._physics[rows].copy(), counters, ("",) * len(rows), self._spec.fingerprint)
+        late = self._perception.past[rows].reshape(len(rows), -1)
+        return Snapshot(
+            rows=rows,
+            physics=np.concatenate([self._physics[rows], self._state[rows].astype(np.float64), late], axis=1),
+            counters=np.stack([self._tick[rows], self._streak[rows], self._running[rows].astype(np.int64)], axis=1),
+            generators=self._perception.generator_states(rows),
+            fingerprint=self._spec.fingerprint,
+        )
 
     def restore(self, snapshot: Snapshot, mask: Bool) -> Observation:
         """Put the worlds in `mask` into the snapshot's states, in order; see `Environment.restore`."""
@@ -220,17 +257,25 @@ class MujocoEnvironment:
                 f"the snapshot belongs to environment {snapshot.fingerprint}, this one is {self._spec.fingerprint}: "
                 "restore it into the same task with the same parameters"
             )
-        if len(rows) != len(snapshot.physics):
-            raise DataError(f"the snapshot holds {len(snapshot.physics)} worlds, the mask selects {len(rows)}")
-        self._physics[rows] = snapshot.physics
+        memory = self._perception.past
+        ends = np.cumsum([self._view.size, self._spec.state.size, memory[0].size])
+        if snapshot.physics.shape != (len(rows), ends[2]):
+            raise DataError(f"snapshot: expected shape {(len(rows), int(ends[2]))}, got {snapshot.physics.shape}")
+        self._physics[rows] = snapshot.physics[:, : ends[0]]
+        self._state[rows] = snapshot.physics[:, ends[0] : ends[1]]
+        memory[rows] = snapshot.physics[:, ends[1] :].reshape(len(rows), *memory.shape[1:])
+        self._privileged[rows] = stack(self.task.measure(self._view, self._physics[rows]).privileged)
         self._tick[rows], self._streak[rows] = snapshot.counters[:, 0], snapshot.counters[:, 1]
         self._running[rows] = snapshot.counters[:, 2] > 0
-        self._keep(rows, self.task.measure(self._view, self._physics[rows]))
+        self._perception.restore_generators(rows, snapshot.generators)
         return self._observation()
 
     def close(self) -> None:
-        """Stop the threads. Idempotent."""
+        """Stop the threads and free the graphics context. Idempotent."""
         self._engine.close()
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
 
 
 def _spec(task: Task, view: View, camera: CameraSpec) -> EnvironmentSpec:

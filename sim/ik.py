@@ -24,7 +24,7 @@ class ArmKinematics:
     def forward(self, joints: Float64) -> tuple[Float64, Float64, Float64]:
         """Tool position (n, 3) m, quaternion (n, 4) and Jacobian (n, 6, 7) at `joints` (n, 7) rad.
 
-        Rows of the Jacobian are tool velocity (m/s) and angular velocity (rad/s) in the world for 1 rad/s of each joint.
+        Rows of the Jacobian are velocity (m/s) and angular velocity (rad/s) of the tool for 1 rad/s of each joint.
         """
         values = np.zeros((len(joints), self._size))
         values[:, self._columns] = joints

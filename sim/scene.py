@@ -1,7 +1,11 @@
 """From MJCF text to a compiled model, its physics state vector, and the scene description that views use."""
 
+# MuJoCo's extension modules carry no type stubs.
+# pyright: reportAttributeAccessIssue=false
+
 import mujoco
 import numpy as np
+from numpy.typing import NDArray
 
 from robotrl.errors import ConfigurationError
 from robotrl.specs import Frame, JointKind, Primitive, SceneSpec, Shape
@@ -32,6 +36,9 @@ _TEMPLATE = """
     <quality shadowsize="2048" offsamples="4"/>
     <headlight ambient="0.35 0.35 0.35" diffuse="0.45 0.45 0.45" specular="0.1 0.1 0.1"/>
   </visual>
+  <asset>
+    <texture type="skybox" builtin="gradient" rgb1="0.97 0.98 1" rgb2="0.78 0.83 0.9" width="64" height="384"/>
+  </asset>
   <default>
     <default class="shape"><geom contype="0" conaffinity="0"/></default>
     <default class="solid"><geom contype="1" conaffinity="2" friction="0.4 0.005 0.0001"/></default>
@@ -42,8 +49,8 @@ _TEMPLATE = """
   </default>
   <worldbody>
     <light pos="0.3 -0.6 1.6" dir="0.1 0.4 -1" diffuse="0.5 0.5 0.5"/>
-    <camera name="front" pos="1.25 -0.45 0.65" xyaxes="0.4 0.92 0 -0.42 0.18 0.89" fovy="42"/>
-    <geom name="table" class="fixture" type="box" size="0.35 0.5 0.02" pos="0.5 0 -0.02" rgba="0.78 0.72 0.64 1"/>
+    <camera name="front" pos="1.35 -0.5 0.75" xyaxes="0.42 0.907 0 -0.42 0.195 0.886" fovy="36"/>
+    <geom name="table" class="fixture" type="box" size="0.5 0.5 0.02" pos="0.35 0 -0.02" rgba="0.78 0.72 0.64 1"/>
     {robot}
     {objects}
   </worldbody>
@@ -94,37 +101,43 @@ def scene_spec(model: mujoco.MjModel) -> SceneSpec:
     """The frames of the model's bodies with addresses into the physics state, and the shapes on them."""
     frames = [_frame(model, body) for body in range(1, model.nbody)]
     shapes = [_primitive(model, geom) for geom in range(model.ngeom)]
-    # MuJoCo numbers the world as body 0; the scene has it as -1.
     return SceneSpec(frames=tuple(frames), primitives=tuple(shapes))
 
 
-def _floats(values: np.ndarray) -> tuple[float, ...]:
-    return tuple(float(v) for v in values)
+def _triple(values: NDArray[np.float64]) -> tuple[float, float, float]:
+    x, y, z = values.tolist()
+    return x, y, z
+
+
+def _four(values: NDArray[np.float64]) -> tuple[float, float, float, float]:
+    w, x, y, z = values.tolist()
+    return w, x, y, z
 
 
 def _frame(model: mujoco.MjModel, index: int) -> Frame:
     body = model.body(index)
-    joint, axis, address = None, (0.0, 0.0, 1.0), -1
+    joint: JointKind | None = None
+    axis, address = (0.0, 0.0, 1.0), -1
     if body.mocapid[0] >= 0:
-        joint = "mocap"
-        address = control_slice(model).stop + 7 * int(body.mocapid[0])
+        joint, address = "mocap", control_slice(model).stop + 7 * int(body.mocapid[0])
     elif body.jntnum[0] == 1:
         found = model.joint(int(body.jntadr[0]))
-        joint, axis, address = _JOINTS[int(found.type[0])], _floats(found.axis), 1 + int(found.qposadr[0])
+        joint, axis, address = _JOINTS[int(found.type[0])], _triple(found.axis), 1 + int(found.qposadr[0])
     elif body.jntnum[0] > 1:
         raise ConfigurationError(f"body '{body.name}' has {body.jntnum[0]} joints; expected one, so split the body")
-    return Frame(body.name, int(body.parentid[0]) - 1, _floats(body.pos), _floats(body.quat), joint, axis, address)  # type: ignore[arg-type]
+    # MuJoCo numbers the world as body 0, the scene as -1.
+    parent = int(body.parentid[0]) - 1
+    return Frame(body.name, parent, _triple(body.pos), _four(body.quat), joint, axis, address)
 
 
 def _primitive(model: mujoco.MjModel, index: int) -> Primitive:
     geom = model.geom(index)
-    shape = _SHAPES[int(geom.type[0])]
     return Primitive(
-        geom.name,
-        int(geom.bodyid[0]) - 1,
-        shape,
-        _floats(geom.size),
-        _floats(geom.pos),
-        _floats(geom.quat),
-        _floats(geom.rgba),
-    )  # type: ignore[arg-type]
+        name=geom.name,
+        frame=int(geom.bodyid[0]) - 1,
+        shape=_SHAPES[int(geom.type[0])],
+        size=_triple(geom.size),
+        position=_triple(geom.pos),
+        quaternion=_four(geom.quat),
+        rgba=_four(geom.rgba.astype(np.float64)),
+    )

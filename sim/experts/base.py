@@ -1,7 +1,7 @@
 """The expert: a phase table gives a goal, inverse kinematics turns it into joint targets a short way ahead.
 
-The law has no memory: the phase is read off the state at every tick. So it can take over from anybody at any moment, and
-a policy that sees the state can imitate it. The only thing that an episode fixes is its noise.
+The law has no memory: the phase is read off the state at every tick. So it can take over from anybody at any moment,
+and a policy that sees the state can imitate it. The only thing that an episode fixes is its noise.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from robotrl import seeds as seed_streams
 from robotrl.errors import DataError, unknown_name
 from robotrl.specs import EnvironmentSpec
 from robotrl.types import ActionChunk, Committed, Float32, Float64, Int64, Observation
-from sim.experts import insert
+from sim.experts import insert, pick_place
 from sim.experts.guide import Goal, Guide
 from sim.ik import ArmKinematics
 
-GUIDES: dict[str, Guide] = {"insert": insert.GUIDE}
+GUIDES: dict[str, Guide] = {"insert": insert.GUIDE, "pick_place": pick_place.GUIDE}
 
 # The servos close a gap with a time constant of 0.1 s, so a lead of 3 cm is a speed of 0.3 m/s.
 _MAX_LEAD_M = 0.03
@@ -28,9 +28,9 @@ class Expert:
 
     Args:
         spec: of the environment; its task names the phase table.
-        noise_m: standard deviation of the wandering of the commanded tool position, at full speed; it shrinks with the speed.
-        noise_rad: the same of its yaw.
         worlds: N of the observations passed to `act`.
+        noise_m: standard deviation of the wandering of the commanded tool position at full speed; less when slow.
+        noise_rad: the same of its yaw.
     """
 
     def __init__(self, spec: EnvironmentSpec, worlds: int, noise_m: float = 0.004, noise_rad: float = 0.02) -> None:

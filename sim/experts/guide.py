@@ -1,11 +1,25 @@
-"""What an expert's phase table says, and the geometry that the tables share."""
+"""What an expert's phase table says, and the laws that the tables share.
+
+Every law is a continuous function of distances, with no timers: a policy can imitate it from the state alone.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from robotrl.types import Float64, Int64
+from robotrl.types import Bool, Float64, Int64
+
+Elements = Callable[[str], Float64]
+"""From the prefix of state elements to their values (n, k)."""
+
+VERTICAL = np.array([0.0, 0.0, 1.0])
+OPEN_M = 0.07
+"""Opening with which the gripper approaches and leaves."""
+HOVER_M = 0.05
+"""Height above the goal at which the tool arrives."""
+RETREAT_M = 0.10
+"""Height above the object to which the tool withdraws."""
 
 
 @dataclass(frozen=True)
@@ -21,16 +35,34 @@ class Goal:
     opening: Float64
     phase: Int64
 
+    def where(self, condition: Bool, other: "Goal") -> "Goal":
+        """`other` in the worlds (n,) where `condition` holds, this goal elsewhere."""
+        column = condition[:, None]
+        return Goal(
+            np.where(column, other.shift, self.shift),
+            np.where(column, other.turn, self.turn),
+            np.where(condition, other.opening, self.opening),
+            np.where(condition, other.phase, self.phase),
+        )
+
 
 @dataclass(frozen=True)
 class Guide:
-    """A task's phases and the law that turns named state elements into a goal.
-
-    `law` gets a function from element prefix to values (n, k).
-    """
+    """A task's phases and the law that reads a goal off the state."""
 
     phases: tuple[str, ...]
-    law: Callable[[Callable[[str], Float64]], Goal]
+    law: Callable[[Elements], Goal]
+
+
+def norm(vector: Float64) -> Float64:
+    """Euclidean length (n,) of `vector` (n, k)."""
+    return np.sqrt(np.square(vector).sum(-1))
+
+
+def tool_to_world(tool: Float64, vector: Float64) -> Float64:
+    """World components (n, 3) of `vector` (n, 3) in the tool's frame; `tool` (n, 9) is position, x axis, z axis."""
+    x, z = tool[:, 3:6], tool[:, 6:9]
+    return vector[:, 0:1] * x + vector[:, 1:2] * np.cross(z, x) + vector[:, 2:3] * z
 
 
 def funnel(distance: Float64, tolerance: float, slope: float, ceiling: float) -> Float64:
@@ -39,15 +71,44 @@ def funnel(distance: Float64, tolerance: float, slope: float, ceiling: float) ->
 
 
 def sideways(height: Float64, wanted: Float64) -> Float64:
-    """Share (n, 1) of the horizontal way to go now: none for something 3 cm lower than it should be, all at that height."""
+    """Share (n, 1) of the horizontal way to go now: all at the wanted height, none 3 cm below it."""
     return np.clip(1.0 - (wanted - height) / 0.03, 0.0, 1.0)[:, None]
 
 
 def upright(axis: Float64, up: float = 1.0) -> Float64:
-    """Rotation vector (n, 3) rad, about right for small tilts, that makes `axis` (n, 3) point up (or down, `up` = -1)."""
+    """Rotation vector (n, 3) rad, right for small tilts, that makes `axis` (n, 3) point up (down where `up` is -1)."""
     return up * np.stack([axis[:, 1], -axis[:, 0], np.zeros(len(axis))], axis=-1)
 
 
-def norm(vector: Float64) -> Float64:
-    """Euclidean length (n,) of `vector` (n, k)."""
-    return np.sqrt(np.square(vector).sum(-1))
+def between_pads(offset: Float64) -> Bool:
+    """Whether an object whose grasp point is at `offset` (n, 3) m in the tool's frame is between the pads."""
+    distance = np.abs(offset)
+    return (distance[:, 0] < 0.02) & (distance[:, 1] < 0.008) & (distance[:, 2] < 0.025)
+
+
+def fetch(tool: Float64, offset: Float64, yaw: Float64, gripper: Float64, width_m: float) -> Goal:
+    """Approach (phase 0) and grasp (phase 1): above the object, down a funnel, close when the pads are around it.
+
+    Args:
+        tool: (n, 9) position, x axis and z axis of the tool.
+        offset: (n, 3) m from the tool to the grasp point, in the tool's frame.
+        yaw: (n,) rad, turn about the tool's z axis that lines up the pads.
+        gripper: (n,) m, the present opening.
+        width_m: of the object.
+    """
+    reach = tool_to_world(tool, offset)
+    apart = norm(reach[:, :2]) + 0.04 * np.abs(yaw)
+    clear = funnel(apart, 0.006, 2.0, HOVER_M)
+    shift = np.concatenate([reach[:, :2] * sideways(-reach[:, 2], clear), reach[:, 2:] + clear[:, None]], axis=-1)
+    around = (apart < 0.007) & (np.abs(reach[:, 2]) < 0.006)
+    # Fingers that are half closed around the object go on closing although it moved a little.
+    closing = around | (between_pads(offset) & (gripper < width_m + 0.015))
+    turn = upright(tool[:, 6:9], -1.0) - yaw[:, None] * VERTICAL
+    return Goal(shift, turn, np.where(closing, 0.0, OPEN_M), closing.astype(np.int64))
+
+
+def leave(reach_z: Float64, gripper: Float64, width_m: float, phase: int) -> Goal:
+    """Open where the tool is, then rise to `RETREAT_M` above the object, which is `reach_z` (n,) m above the tool."""
+    rise = np.where(gripper > width_m + 0.012, np.maximum(RETREAT_M + reach_z, 0.0), 0.0)
+    still = np.zeros((len(rise), 3))
+    return Goal(rise[:, None] * VERTICAL, still, np.full(len(rise), OPEN_M), np.full(len(rise), phase))

@@ -1,8 +1,8 @@
 """A 7-DoF arm with the kinematics and limits of the Franka Emika Panda, built from primitive shapes.
 
 Link frames follow the modified Denavit-Hartenberg parameters and joint limits of
-https://frankaemika.github.io/docs/control_parameters.html: d1 0.333, d3 0.316, a4 0.0825, a5 -0.0825, d5 0.384, a7 0.088 and
-the flange at 0.107 m. Link masses are rounded; gravity is compensated, as the real controller does.
+https://frankaemika.github.io/docs/control_parameters.html: d1 0.333, d3 0.316, a4 0.0825, a5 -0.0825, d5 0.384,
+a7 0.088 and the flange at 0.107 m. Link masses are rounded; gravity is compensated, as the real controller does.
 """
 
 import numpy as np
@@ -20,7 +20,10 @@ MAX_VELOCITY = np.array([2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61])
 MAX_TORQUE = np.array([87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0])
 """Joint torque limits, Nm."""
 STIFFNESS = (4500, 4500, 3500, 3500, 600, 600, 600)
-"""Position servo gains, Nm/rad; damping is a tenth of them, so the arm follows with a time constant of 0.1 s."""
+"""Position servo gains, Nm/rad; damping is a tenth of them, so the arm follows with a time constant of 0.1 s.
+
+At 2,000 the wrist servos hit their torque limit in every fast motion, and the tool strays by millimetres.
+"""
 MAX_OPENING = 0.08
 """Largest distance between the finger pads, m."""
 FINGER_STIFFNESS = 1500
@@ -41,7 +44,7 @@ ACTION = ArraySpec(
 
 _WHITE, _GREY, _DARK = "0.93 0.94 0.95 1", "0.55 0.57 0.6 1", "0.2 0.22 0.25 1"
 
-# Of every link: position and quaternion in the previous one, then its shapes (type, size or radius, from-to or position).
+# Of every link: position and quaternion in the previous one, mass, and its shapes (type, radius, from-to, colour).
 _LINKS = (
     ("0 0 0.333", "1 0 0 0", 3.0, (("capsule", "0.058", "0 0 -0.17 0 0 -0.03", _WHITE),)),
     (
@@ -139,7 +142,7 @@ def limit_rate(actions: Float32, previous: Float32, period_s: float) -> Float32:
         period_s: length of a control tick.
 
     Returns:
-        (n, K, 8) float32: no joint target moves by more than its velocity limit times `period_s` from one tick to the next.
+        (n, K, 8) float32: no joint target moves by more than its velocity limit times `period_s` in a tick.
     """
     limit = np.append(MAX_VELOCITY * period_s, MAX_OPENING).astype(np.float32)
     limited = np.empty_like(actions)

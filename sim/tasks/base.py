@@ -1,5 +1,8 @@
 """What a task tells the environment, and the geometry that tasks share."""
 
+# MuJoCo's extension modules carry no type stubs.
+# pyright: reportAttributeAccessIssue=false
+
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +21,11 @@ from sim.robots import panda
 FAILURES = ("", "tipped", "out_of_reach")
 """What `Measurement.failure` indexes; 0 is none."""
 
+# Of the table: where objects start, and where they can be fetched from (x low, x high, y low, y high) m.
+_START_AREA = (0.41, 0.59, -0.20, 0.20)
+_REACH_AREA = (0.30, 0.72, -0.36, 0.36)
+# How far the joints start from `panda.HOME`, rad.
+_START_SPREAD = np.array([0.3, 0.1, 0.1, 0.1, 0.1, 0.1, 0.2])
 _QUARTER = 0.5 * np.pi
 
 
@@ -89,10 +97,40 @@ class Pose:
 
 
 def square_yaw(reference: Pose, target: Pose) -> Float64:
-    """Turn (..., 1) rad about the reference's z axis that lines a square target up with it, in [-45°, 45°)."""
-    x = reference.local(target.axis(0))
-    yaw = np.arctan2(x[..., 1:2], x[..., 0:1])
+    """Turn (..., 1) rad about the reference's z axis that lines a square target up with it, in [-45°, 45°).
+
+    Uses whichever of the target's x and y axes lies flatter, so that a cube may rest on any face.
+    """
+    x, y = reference.local(target.axis(0)), reference.local(target.axis(1))
+    side = np.where(np.abs(x[..., 2:3]) < np.abs(y[..., 2:3]) + 0.1, x, y)
+    yaw = np.arctan2(side[..., 1:2], side[..., 0:1])
     return yaw - _QUARTER * np.floor(yaw / _QUARTER + 0.5)
+
+
+def lost(target: Pose) -> Bool:
+    """Whether an object (...) left the area from which the arm can fetch it."""
+    x_low, x_high, y_low, y_high = _REACH_AREA
+    x, y, z = (target.position[..., i] for i in range(3))
+    return (x < x_low) | (x > x_high) | (y < y_low) | (y > y_high) | (z < -0.02)
+
+
+def stand_apart(rng: np.random.Generator, room_m: float) -> NDArray[np.float64]:
+    """Two random places (2, 2), x and y in m, at least `room_m` apart, so that the open gripper fits between them."""
+    x_low, x_high, y_low, y_high = _START_AREA
+    while True:
+        places = rng.uniform((x_low, y_low), (x_high, y_high), (2, 2))
+        if np.hypot(*(places[0] - places[1])) > room_m:
+            return places
+
+
+def box_xml(
+    name: str, kind: str, size: tuple[float, ...], position: tuple[float, ...], rgba: str, mass: float | None = None
+) -> str:
+    """MJCF of a box geom of class `kind`: half extents and position in m, mass in kg unless the body has its own."""
+    weight = "" if mass is None else f' mass="{mass}"'
+    numbers = [" ".join(f"{v:.6g}" for v in vector) for vector in (size, position)]
+    return f'''
+      <geom name="{name}" class="{kind}" type="box" size="{numbers[0]}" pos="{numbers[1]}" rgba="{rgba}"{weight}/>'''
 
 
 @dataclass(frozen=True)
@@ -167,10 +205,16 @@ class View:
         physics[self.fingers] = physics[self.finger_targets] = 0.5 * opening
         return physics
 
-    def place(self, physics: Float64, frame: str, x: float, y: float, yaw: float) -> None:
-        """Stand a free or mocap frame on the table at `x`, `y` m, turned by `yaw` rad; changes `physics` (X,)."""
+    def random_arm(self, rng: np.random.Generator) -> Float64:
+        """A physics state (X,) with the arm somewhere above the table, at rest and half open."""
+        joints = panda.HOME + rng.uniform(-1.0, 1.0, 7) * _START_SPREAD
+        # The servo targets are actions, which are float32.
+        return self.blank(joints.astype(np.float32).astype(np.float64), float(np.float32(rng.uniform(0.05, 0.075))))
+
+    def place(self, physics: Float64, frame: str, position: Sequence[float], yaw: float) -> None:
+        """Put a free or mocap frame at `position` m, upright and turned by `yaw` rad; changes `physics` (X,)."""
         address = self.scene.frames[self.scene.frame(frame)].address
-        physics[address : address + 3] = x, y, 0.0
+        physics[address : address + 3] = position
         physics[address + 3 : address + 7] = kinematics.quaternion_from_yaw(np.array(yaw))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from robotrl.errors import ConfigurationError
 from robotrl.types import Bool, Float64
 from sim.robots import panda
-from sim.tasks.base import FAILURES, Block, Measurement, Task, View, square_yaw
+from sim.tasks.base import FAILURES, Block, Measurement, Task, View, box_xml, lost, square_yaw, stand_apart
 
 WIDTH_M, HEIGHT_M, DEPTH_M = 0.03, 0.07, 0.03
 """Side and height of the peg, depth of the hole."""
@@ -17,9 +17,6 @@ GRASP_M = 0.053
 WALL_M = 0.025
 """Thickness of the walls around the hole."""
 
-# Of the table: where peg and hole start, and where the peg can be fetched from (x low, x high, y low, y high) m.
-_START_AREA = (0.41, 0.59, -0.20, 0.20)
-_REACH_AREA = (0.30, 0.72, -0.36, 0.36)
 # The open gripper needs this much room between the centres of peg and hole.
 _ROOM_M = 0.13
 # Cosine of the largest tilt that is not a fall.
@@ -30,8 +27,8 @@ _UPRIGHT = np.cos(np.deg2rad(50.0))
 class Insert(Task):
     """A 30 × 30 × 70 mm peg into a hole 30 mm deep; seated and released is success.
 
-    The frame of the peg is the centre of its foot, that of the hole the centre of its floor. `tool_to_peg` is zero when the
-    tool is at the grasp point, `peg_to_hole` when the peg is seated. Yaw differences use the four-fold symmetry.
+    The frame of the peg is the centre of its foot, that of the hole the centre of its floor. `tool_to_peg` is zero when
+    the tool is at the grasp point, `peg_to_hole` when the peg is seated. Yaws use the four-fold symmetry.
 
     Attributes:
         clearance_m: gap on each side of a centred peg.
@@ -61,35 +58,26 @@ class Insert(Task):
             ("north", 0, middle, inner, 0.5 * WALL_M),
             ("south", 0, -middle, inner, 0.5 * WALL_M),
         ):
-            walls += f"""
-      <geom name="hole_{name}" class="fixture" type="box" size="{size_x} {size_y} {depth}" pos="{x} {y} {depth}"
-            rgba="0.25 0.4 0.55 1"/>"""
+            walls += box_xml(f"hole_{name}", "fixture", (size_x, size_y, depth), (x, y, depth), "0.25 0.4 0.55 1")
+        peg = box_xml("peg", "object", (half, half, 0.5 * HEIGHT_M), (0, 0, 0.5 * HEIGHT_M), "0.9 0.45 0.2 1")
         return f"""
-    <body name="peg" pos="0.5 0 0">
-      <freejoint name="peg"/>
-      <inertial pos="0 0 0.02" mass="0.12" diaginertia="5e-5 5e-5 2e-5"/>
-      <geom name="peg" class="object" type="box" size="{half} {half} {0.5 * HEIGHT_M}" pos="0 0 {0.5 * HEIGHT_M}"
-            rgba="0.9 0.45 0.2 1"/>
+    <body name="peg" pos="0.5 0 0"><freejoint name="peg"/>
+      <inertial pos="0 0 0.02" mass="0.12" diaginertia="5e-5 5e-5 2e-5"/>{peg}
     </body>
     <body name="hole" mocap="true" pos="0.5 0.15 0">{walls}
     </body>"""
 
     def draw(self, view: View, rng: np.random.Generator) -> Float64:
         """Peg anywhere in 18 × 40 cm, the hole elsewhere in it, both turned, the arm somewhere above."""
-        x_low, x_high, y_low, y_high = _START_AREA
-        while True:
-            peg, hole = rng.uniform((x_low, y_low), (x_high, y_high), (2, 2))
-            if np.hypot(*(peg - hole)) > _ROOM_M:
-                break
-        joints = panda.HOME + rng.uniform(-1.0, 1.0, 7) * (0.3, 0.1, 0.1, 0.1, 0.1, 0.1, 0.2)
-        physics = view.blank(joints, opening=rng.uniform(0.05, 0.075))
-        view.place(physics, "peg", *peg, rng.uniform(-np.pi / 6, np.pi / 6))
-        view.place(physics, "hole", *hole, rng.uniform(-np.pi / 8, np.pi / 8))
+        peg, hole = stand_apart(rng, _ROOM_M)
+        physics = view.random_arm(rng)
+        view.place(physics, "peg", (*peg, 0.0), rng.uniform(-np.pi / 6, np.pi / 6))
+        view.place(physics, "hole", (*hole, 0.0), rng.uniform(-np.pi / 8, np.pi / 8))
         return physics
 
     def measure(self, view: View, physics: Float64) -> Measurement:
         """See `Task.measure`."""
-        tool, peg, hole = view.poses(physics, "tool", "peg", "hole")
+        tool, peg, hole = view.poses(physics, panda.TOOL, "peg", "hole")
         tool_to_peg = tool.local(peg.point((0.0, 0.0, GRASP_M)) - tool.position)
         peg_to_hole = hole.local(hole.position - peg.position)
         up, heading = peg.axis(2), hole.axis(0)
@@ -110,9 +98,9 @@ class Insert(Task):
         home = 1.0 - np.tanh(10.0 * np.sqrt(np.square(peg_to_hole).sum(-1)))
         held = stages["grasped"] | stages["seated"]
         reward = np.where(success, 1.0, 0.2 * near + held * (0.2 + 0.3 * home) + 0.2 * stages["seated"])
-        return Measurement(
-            state, view.privileged_blocks(physics, stages), reward, success, self._failure(peg.position, up[..., 2])
-        )
+        code = np.where(up[..., 2] < _UPRIGHT, FAILURES.index("tipped"), 0)
+        failure = np.where(lost(peg), FAILURES.index("out_of_reach"), code).astype(np.uint8)
+        return Measurement(state, view.privileged_blocks(physics, stages), reward, success, failure)
 
     def _checkpoints(self, opening: Float64, to_peg: Float64, to_hole: Float64, up: Float64) -> dict[str, Bool]:
         """The stages (...) that hold at this moment."""
@@ -127,12 +115,3 @@ class Insert(Task):
             "seated": (across < self.clearance_m + 0.0015) & (to_hole[..., 2] > -0.004) & (up[..., 2] > 0.99),
             "released": (opening > WIDTH_M + 0.006) | (offset.max(-1) > 0.06),
         }
-
-    @staticmethod
-    def _failure(peg: Float64, upright: Float64) -> np.ndarray:
-        """Index into `FAILURES` (...) for a peg that fell over or left the reach of the arm."""
-        x_low, x_high, y_low, y_high = _REACH_AREA
-        x, y = peg[..., 0], peg[..., 1]
-        lost = (x < x_low) | (x > x_high) | (y < y_low) | (y > y_high) | (peg[..., 2] < -0.02)
-        code = np.where(upright < _UPRIGHT, FAILURES.index("tipped"), 0)
-        return np.where(lost, FAILURES.index("out_of_reach"), code).astype(np.uint8)

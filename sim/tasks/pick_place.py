@@ -1,0 +1,103 @@
+"""Pick and place: a cube from the table into a bin."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from robotrl.errors import ConfigurationError
+from robotrl.types import Bool, Float64
+from sim.robots import panda
+from sim.tasks.base import FAILURES, Block, Measurement, Task, View, box_xml, lost, square_yaw, stand_apart
+
+SIDE_M = 0.04
+"""Side of the cube."""
+WALL_HEIGHT_M = 0.03
+"""Height of the walls of the bin above its floor."""
+_INNER_M, _WALL_M, _FLOOR_M = 0.05, 0.005, 0.004
+_ROOM_M = 0.14
+
+
+@dataclass(frozen=True)
+class PickPlace(Task):
+    """A 40 mm cube into an open bin of 10 × 10 cm; in the bin and released is success.
+
+    The frame of the cube is its centre. `tool_to_cube` is zero when the tool is at the centre, `cube_to_bin` when the
+    cube lies in the middle of the bin. Yaws use the four-fold symmetry.
+
+    Attributes:
+        horizon: longest episode in ticks of 50 ms.
+    """
+
+    horizon: int = 240
+
+    name: ClassVar[str] = "pick_place"
+    instructions: ClassVar[tuple[str, ...]] = ("put the cube into the bin",)
+
+    def __post_init__(self) -> None:
+        if self.horizon < 1:
+            raise ConfigurationError(f"pick_place.horizon: expected at least 1 tick, got {self.horizon}")
+
+    def objects(self) -> str:
+        """The cube, and the bin on a mocap body."""
+        outer, half = _INNER_M + _WALL_M, 0.5 * WALL_HEIGHT_M
+        middle, height = _INNER_M + 0.5 * _WALL_M, _FLOOR_M + half
+        colour = "0.25 0.4 0.55 1"
+        walls = box_xml("bin_floor", "fixture", (outer, outer, 0.5 * _FLOOR_M), (0, 0, 0.5 * _FLOOR_M), colour)
+        for name, x, y, size_x, size_y in (
+            ("east", middle, 0, 0.5 * _WALL_M, outer),
+            ("west", -middle, 0, 0.5 * _WALL_M, outer),
+            ("north", 0, middle, _INNER_M, 0.5 * _WALL_M),
+            ("south", 0, -middle, _INNER_M, 0.5 * _WALL_M),
+        ):
+            walls += box_xml(f"bin_{name}", "fixture", (size_x, size_y, half), (x, y, height), colour)
+        cube = box_xml("cube", "object", (0.5 * SIDE_M,) * 3, (0, 0, 0), "0.9 0.45 0.2 1", mass=0.08)
+        return f"""
+    <body name="cube" pos="0.5 0 {0.5 * SIDE_M}"><freejoint name="cube"/>{cube}</body>
+    <body name="bin" mocap="true" pos="0.5 0.15 0">{walls}</body>"""
+
+    def draw(self, view: View, rng: np.random.Generator) -> Float64:
+        """Cube anywhere in 18 × 40 cm, the bin elsewhere in it, both turned, the arm somewhere above."""
+        cube, bin_ = stand_apart(rng, _ROOM_M)
+        physics = view.random_arm(rng)
+        view.place(physics, "cube", (*cube, 0.5 * SIDE_M), rng.uniform(-np.pi / 6, np.pi / 6))
+        view.place(physics, "bin", (*bin_, 0.0), rng.uniform(-np.pi / 8, np.pi / 8))
+        return physics
+
+    def measure(self, view: View, physics: Float64) -> Measurement:
+        """See `Task.measure`."""
+        tool, cube, bin_ = view.poses(physics, panda.TOOL, "cube", "bin")
+        tool_to_cube = tool.local(cube.position - tool.position)
+        cube_to_bin = bin_.local(bin_.point((0.0, 0.0, _FLOOR_M + 0.5 * SIDE_M)) - cube.position)
+        state = (
+            *view.robot_blocks(physics, tool),
+            Block("cube", ("x", "y", "z"), "m", -1.0, 1.0, cube.position),
+            Block("bin", ("x", "y"), "m", -1.0, 1.0, bin_.position[..., :2]),
+            Block("bin", ("xx", "xy"), "1", -1.0, 1.0, bin_.axis(0)[..., :2]),
+            Block("tool_to_cube", ("x", "y", "z"), "m", -1.0, 1.0, tool_to_cube),
+            Block("tool_to_cube", ("yaw",), "rad", -0.8, 0.8, square_yaw(tool, cube)),
+            Block("cube_to_bin", ("x", "y", "z"), "m", -1.0, 1.0, cube_to_bin),
+        )
+        stages = _checkpoints(view.opening(physics), tool_to_cube, cube_to_bin)
+        success = stages["placed"] & stages["released"]
+        near = 1.0 - np.tanh(10.0 * np.sqrt(np.square(tool_to_cube).sum(-1)))
+        home = 1.0 - np.tanh(10.0 * np.sqrt(np.square(cube_to_bin).sum(-1)))
+        held = stages["grasped"] | stages["placed"]
+        reward = np.where(success, 1.0, 0.2 * near + held * (0.2 + 0.3 * home) + 0.2 * stages["placed"])
+        failure = (lost(cube) * FAILURES.index("out_of_reach")).astype(np.uint8)
+        return Measurement(state, view.privileged_blocks(physics, stages), reward, success, failure)
+
+
+def _checkpoints(opening: Float64, to_cube: Float64, to_bin: Float64) -> dict[str, Bool]:
+    """The stages (...) that hold at this moment."""
+    offset = np.abs(to_cube)
+    between = (offset[..., 0] < 0.022) & (offset[..., 1] < 0.006) & (offset[..., 2] < 0.025)
+    across = np.maximum(np.abs(to_bin[..., 0]), np.abs(to_bin[..., 1]))
+    return {
+        "reached": offset.max(-1) < 0.01,
+        "grasped": between & (np.abs(opening - SIDE_M) < 0.0025),
+        "lifted": to_bin[..., 2] < -0.01,
+        "over": across < _INNER_M - 0.5 * SIDE_M,
+        "placed": (across < _INNER_M - 0.01) & (np.abs(to_bin[..., 2]) < 0.012),
+        "released": (opening > SIDE_M + 0.006) | (offset.max(-1) > 0.06),
+    }
