@@ -86,7 +86,7 @@ class JournalWriter:
                 if self._partial:
                     os.ftruncate(self._descriptor, self._end)
                 self._partial = True
-                # One unbuffered write: a buffered file would keep what a full disk refused, and write it at its closing.
+                # One unbuffered write: a buffered file would keep what a full disk refused and write it when closed.
                 rest = memoryview(content)
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]

@@ -93,7 +93,7 @@ class WindowSampler:
 
     def sample(self) -> Windows:
         """The next batch."""
-        # side="right" finds the first tick whose cumulative mass exceeds the draw, so a tick without weight is never it.
+        # side="right" finds the first tick whose cumulative mass exceeds the draw: never one without weight.
         rng = seeds.generator(self._seed, "windows", self._drawn)
         self._drawn += 1
         return self.gather(np.searchsorted(self._mass, rng.random(self._batch) * self._mass[-1], side="right"))
