@@ -25,7 +25,7 @@ def scene() -> SceneSpec:
     )
     upright = (1.0, 0.0, 0.0, 0.0)
     primitives = (
-        Primitive("floor", 0, "plane", (0.8, 0.8, 0.0), (0.0, 0.0, -0.02), upright, (0.9, 0.9, 0.9, 1.0)),
+        Primitive("floor", -1, "plane", (0.8, 0.8, 0.0), (0.0, 0.0, -0.02), upright, (0.9, 0.9, 0.9, 1.0)),
         Primitive("top", 0, "box", (0.6, 0.6, 0.01), (0.0, 0.0, -0.01), upright, (0.8, 0.75, 0.7, 1.0)),
         Primitive("base", 1, "cylinder", (0.06, 0.05, 0.0), (0.0, 0.0, 0.0), upright, grey),
         Primitive("upper", 2, "capsule", (0.04, LINK / 2, 0.0), (0.0, 0.0, LINK / 2), upright, grey),

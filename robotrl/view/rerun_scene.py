@@ -73,7 +73,8 @@ def _z_axis(quaternion: Float64) -> Float64:
 
 
 def _path(scene: SceneSpec, frame: int) -> str:
-    return rr.new_entity_path(["scene", scene.frames[frame].name])
+    """Entity of a frame; −1 is the world, which never moves."""
+    return rr.new_entity_path(["scene", "world" if frame < 0 else scene.frames[frame].name])
 
 
 def log_shapes(recording: rr.RecordingStream, scene: SceneSpec) -> None:
@@ -92,7 +93,7 @@ def log_motion(recording: rr.RecordingStream, spec: EnvironmentSpec, physics: Fl
     A frame that never moves is logged once; rows that are not finite (a diverged world) are left out.
     """
     scene = spec.scene
-    drawn = sorted({shape.frame for shape in scene.primitives} | {scene.frame(spec.tool_frame)})
+    drawn = sorted({shape.frame for shape in scene.primitives if shape.frame >= 0} | {scene.frame(spec.tool_frame)})
     positions, quaternions = poses(scene, physics, drawn)
     for column, frame in enumerate(drawn):
         at, turn = positions[:, column], _xyzw(quaternions[:, column])

@@ -116,7 +116,7 @@ def _states(recording: rr.RecordingStream, lane: str, timeline: Timeline, words:
 
 
 def log_control(recording: rr.RecordingStream, episode: Episode, timeline: Timeline) -> None:
-    """Log who moved the robot and why, which chunk acted, starvation and success, as lanes of states."""
+    """Log who moved the robot and why, which chunk acted, starvation and success, as lanes; empty ones are left out."""
     lanes = {
         "mode": [ControlMode(int(m)).name.lower() for m in episode.control_mode],
         "called_by": [Trigger(int(t)).name.lower() if t else "" for t in episode.trigger],
@@ -128,4 +128,5 @@ def log_control(recording: rr.RecordingStream, episode: Episode, timeline: Timel
     style = rr.StateConfiguration(values=names, labels=names, colors=list(MODE_COLOURS.values()))
     recording.log("control/mode", style, static=True, strict=True)
     for lane, words in lanes.items():
-        _states(recording, lane, timeline, words, episode.length)
+        if any(words):
+            _states(recording, lane, timeline, words, episode.length)

@@ -16,9 +16,6 @@ from robotrl.view.rerun_signals import log_actions, log_chunks, log_control, log
 from robotrl.view.rerun_text import log_text
 from robotrl.view.rerun_time import Timeline
 
-APPLICATION = "robotrl"
-"""Rerun keeps one blueprint for an application, so all our recordings share it."""
-
 Choice = Callable[[int, Episode], bool]
 """Whether to record the episode that finished as the i-th, counted from 0."""
 
@@ -38,7 +35,7 @@ def write_recording(episode: Episode, spec: EnvironmentSpec, path: str | Path, c
     _require_drawable(episode, spec, columns or {})
     path = Path(path)
     staged = path.with_name(path.name + ".part")
-    recording = rr.RecordingStream(APPLICATION, recording_id=episode.meta.episode_id)
+    recording = rr.RecordingStream(application(spec), recording_id=episode.meta.episode_id)
     if not recording.is_enabled():
         raise ConfigurationError("Rerun is switched off by the environment variable RERUN=off; unset it to record")
     ensure_directory(path.parent)
@@ -52,6 +49,11 @@ def write_recording(episode: Episode, spec: EnvironmentSpec, path: str | Path, c
     finally:
         staged.unlink(missing_ok=True)
     return path
+
+
+def application(spec: EnvironmentSpec) -> str:
+    """Rerun's application id: a viewer keeps one layout for each, and the layout depends on the task."""
+    return f"robotrl-{spec.task}"
 
 
 def _require_drawable(episode: Episode, spec: EnvironmentSpec, columns: Columns) -> None:

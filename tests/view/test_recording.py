@@ -52,7 +52,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Read:
 
 def test_a_recording_is_one_recording_with_the_episodes_id_and_a_blueprint(read: Read) -> None:
     (entry,) = read.recordings
-    assert (entry.application_id, entry.recording_id) == ("robotrl", EPISODE.meta.episode_id)
+    assert (entry.application_id, entry.recording_id) == ("robotrl-insert", EPISODE.meta.episode_id)
     assert len(read.blueprints) == 1
 
 
@@ -99,6 +99,11 @@ def test_starved_and_success_lanes_say_when(read: Read) -> None:
     assert read.ticks("/control/success") == [0, 110, 120]
 
 
+def test_lanes_that_would_stay_empty_are_left_out(tmp_path: Path) -> None:
+    read = Read(write_recording(builders.episode(ticks=20, takeover=None, outcome="failure"), SPEC, tmp_path / "e.rrd"))
+    assert {e for e in read.chunks if e.startswith("/control/")} == {"/control/mode", "/control/chunk"}
+
+
 def test_moving_frames_have_a_pose_a_state_and_still_ones_a_single_pose(read: Read) -> None:
     assert read.ticks("/scene/link1") == list(range(121))
     assert read.ticks("/scene/tool") == list(range(121))
@@ -106,7 +111,8 @@ def test_moving_frames_have_a_pose_a_state_and_still_ones_a_single_pose(read: Re
 
 
 def test_every_frame_with_shapes_has_them_as_rerun_primitives(read: Read) -> None:
-    shapes = {(SPEC.scene.frames[p.frame].name, p.shape) for p in SPEC.scene.primitives}
+    names = [frame.name for frame in SPEC.scene.frames] + ["world"]  # index −1
+    shapes = {(names[p.frame], p.shape) for p in SPEC.scene.primitives}
     assert {f"/scene/{frame}/{shape}" for frame, shape in shapes} <= set(read.chunks)
 
 
