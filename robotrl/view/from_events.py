@@ -25,7 +25,6 @@ from robotrl.view.report_data import (
     Rate,
     ReportData,
     Reproduction,
-    SourceMass,
     StageTime,
 )
 
@@ -146,9 +145,8 @@ def _mixtures(results: Mapping[str, Any]) -> tuple[Mixture, ...]:
 
 
 def _mixture(number: int, mass: Mapping[str, Any]) -> Mixture:
-    names = ("demonstrations", "corrections", "autonomous")
-    sources = tuple(SourceMass(name, mass[name], mass["ticks"]) for name in names)
-    return Mixture(number, sources, mass["effective_share"] * mass["ticks"], mass["failure_share"])
+    sources = tuple((name, mass[name]) for name in ("demonstrations", "corrections", "autonomous"))
+    return Mixture(number, sources, mass["ticks"], mass["effective_share"], mass["failure_share"])
 
 
 def _looks(result: Mapping[str, Any]) -> tuple[Verdict, ...]:

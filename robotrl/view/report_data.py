@@ -90,25 +90,22 @@ class CriticReport:
 
 
 @dataclass(frozen=True)
-class SourceMass:
-    """The share `mass` of the sampling mass that one source of data has, over `ticks` of it."""
-
-    name: str
-    mass: float
-    ticks: int
-
-
-@dataclass(frozen=True)
 class Mixture:
-    """What one round of training sampled from.
+    """What one round of training sampled from; iteration 0 is the base.
 
-    `failure_share` is the mass of ticks that led to failure; above `warn_share` it is warned of, above `refuse_share`
-    training is refused. `weights` is a histogram: (low, high, count) by weight.
+    Attributes:
+        sources: name of the source and its share of the sampling mass.
+        ticks: that can be sampled at all.
+        effective_share: effective sample size (Kish) as a share of `ticks`.
+        failure_share: mass of the policy's own ticks in failed episodes; above `warn_share` it is warned of, above
+            `refuse_share` training is refused.
+        weights: a histogram of weights: (low, high, number of ticks).
     """
 
     iteration: int
-    sources: tuple[SourceMass, ...]
-    effective_samples: float
+    sources: tuple[tuple[str, float], ...]
+    ticks: int
+    effective_share: float
     failure_share: float
     warn_share: float = 0.05
     refuse_share: float = 0.15

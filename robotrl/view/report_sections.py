@@ -216,11 +216,11 @@ def _data(report: ReportData) -> Markup:
 
 
 def _mixture(mixture: Mixture) -> Markup:
-    parts = [(s.name, s.mass, f"{words.percent(s.mass)}, {words.count(s.ticks)} ticks") for s in mixture.sources]
+    parts = [(name, mass, words.percent(mass)) for name, mass in mixture.sources]
     limits = f"warned of above {words.percent(mixture.warn_share)}, refused above {words.percent(mixture.refuse_share)}"
     said = (
-        f"Effective samples {words.count(mixture.effective_samples)}. "
-        f"Failure ticks {words.percent(mixture.failure_share)} of the mass ({limits})."
+        f"{words.count(mixture.ticks)} ticks, an effective sample of {words.percent(mixture.effective_share)} of them. "
+        f"Failures hold {words.percent(mixture.failure_share)} of the mass ({limits})."
     )
     bars = charts.shares(parts, "Share of the sampling mass by source")
     weights = charts.histogram(mixture.weights, "weight", "Ticks by weight")

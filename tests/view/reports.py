@@ -15,7 +15,6 @@ from robotrl.view.report_data import (
     Rate,
     ReportData,
     Reproduction,
-    SourceMass,
     StageTime,
 )
 
@@ -59,8 +58,9 @@ def complete() -> ReportData:
             CriticReport(2, False, HOSTILE, math.nan, math.nan, math.nan),
         ),
         mixtures=(
-            Mixture(1, (SourceMass("demonstrations", 0.6, 2840), SourceMass(HOSTILE, 0.4, 2368)), 5123.0, 0.031),
-            Mixture(2, (SourceMass("demonstrations", 1.0, 2840),), 2840.0, 0.0, weights=((0, 1, 2000), (1, 2, 840))),
+            Mixture(0, (("demonstrations", 1.0),), 2840, 1.0, 0.0),
+            Mixture(1, (("demonstrations", 0.6), (HOSTILE, 0.4)), 5208, 0.61, 0.031),
+            Mixture(2, (("demonstrations", 1.0),), 2840, 0.5, 0.0, weights=((0, 1, 2000), (1, 2, 840))),
         ),
         gates=(
             (decide(champion, challenger, 0, 1),),
