@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -133,7 +133,7 @@ def doctor(config: DictConfig) -> None:
 
 
 @contextmanager
-def _opened(config: DictConfig, seed: int, worlds: int, may_differ: Sequence[str] | None = None) -> Iterator[Steps]:
+def _opened(config: DictConfig, seed: int, worlds: int, may_differ: Sequence[str] | None = None) -> Generator[Steps]:
     """The run directory of `config`, held while the body works.
 
     A single step may join any run of its task; `improve` resumes only what it started with the same configuration.

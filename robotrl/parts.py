@@ -56,7 +56,7 @@ class Parts:
 
     def load_policy(self, directory: Path) -> SavedPolicy:
         """The policy saved in `directory`, checked against the task; it rolls out on the configured threads."""
-        policy = load_policy(directory, self.spec)
+        policy: Any = load_policy(directory, self.spec)
         policy.threads = self.config.threads
         return policy
 

@@ -1,6 +1,6 @@
 """What a person sees while work goes on: a bar with rate and remaining time on a terminal, nothing elsewhere."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -26,7 +26,7 @@ class _Rate(TextColumn):
 
 
 @contextmanager
-def bar(description: str, total: int) -> Iterator[Report]:
+def bar(description: str, total: int) -> Generator[Report]:
     """A progress bar of `total` items; yields the function that moves it. Silent on anything but a terminal."""
     columns = (
         TextColumn("  {task.description:<34}"),

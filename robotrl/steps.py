@@ -16,6 +16,7 @@ import numpy as np
 from robotrl.critics.gate import judge_critic
 from robotrl.critics.success import SuccessCritic
 from robotrl.data.cache import TrainingCache
+from robotrl.data.durable import ensure_directory
 from robotrl.data.snapshot import StoreSnapshot
 from robotrl.data.store import EpisodeStore
 from robotrl.data.windows import WindowSampler, validation_split
@@ -98,6 +99,7 @@ class Steps:
         """Learn success probability from the autonomous episodes of `stages`, judge it, and save it as `name`."""
         critic = self.parts.critic(self.seed)
         critic.fit(list(self._of(stages).episodes()))
+        ensure_directory(self._critic_path(name).parent)
         critic.save(self._critic_path(name))
         return critic.calibration.to_json()
 
@@ -149,12 +151,11 @@ class Steps:
             result = fit(
                 policy, self.parts.objective(), sampler, config, scratch, lambda done, total, _loss: report(done, total)
             )
-        trained = cast(SavedPolicy, result.policy)
+        trained = cast(Any, result.policy)
         trained.version = version
-        directory = self.run.policies / str(version)
-        shutil.rmtree(directory, ignore_errors=True)  # of this stage, interrupted after it was saved
         lineage: Result = {"start": start, "labels": labels, "updates": updates, **annotated.lineage}
-        save_policy(directory, trained, self.parts.spec, lineage)
+        # A stage that was interrupted after it saved runs again, and saves the same again.
+        save_policy(self.run.policies / str(version), trained, self.parts.spec, lineage, replace=True)
         shutil.rmtree(scratch, ignore_errors=True)
         return {"version": version, "updates": updates, "episodes": len(ids), **result.metrics}
 

@@ -59,7 +59,7 @@ class Perception:
 
     def observe(self, rows: Int64, physics: Float64) -> Float64:
         """The states (n, K, X) of K further ticks as perceived; `physics` itself where nothing is spoiled."""
-        if not self.noise.active:
+        if not self.noise.active or not len(rows):
             return physics
         ticks = physics.shape[1]
         known = np.concatenate([self.past[rows], physics[:, :, self._columns]], axis=1)

@@ -32,6 +32,7 @@ class CriticGateConfig:
 
     Attributes:
         downweight: the weights under test.
+        gain: what the interval's low end must exceed. Above 0, since noise in the values alone brings a point.
         effective_share: smallest effective sample size, as a share of the ticks.
         warn_failure_share, refuse_failure_share: bounds on the failures' share of the sampled mass.
         episodes: fewest episodes with an outcome.
@@ -40,6 +41,7 @@ class CriticGateConfig:
     """
 
     downweight: Downweight = field(default_factory=Downweight)
+    gain: float = 0.02
     effective_share: float = 0.5
     warn_failure_share: float = WARN_FAILURE_SHARE
     refuse_failure_share: float = REFUSE_FAILURE_SHARE
@@ -166,6 +168,7 @@ def _answer(gain: float, low: float, share: float, failures: float, config: Crit
         )
     if share < config.effective_share:
         return False, f"few samples dominate: effective share {share:.2f} is below {config.effective_share:.2f}"
-    if not low > 0:
-        return False, f"the estimated gain of {100 * gain:+.1f} points is not surely above 0 (low end {100 * low:+.1f})"
+    if not low > config.gain:
+        bound = f"its low end {100 * low:+.1f} does not exceed {100 * config.gain:+.1f}"
+        return False, f"the estimated gain is {100 * gain:+.1f} points, and {bound}"
     return True, f"held-out episodes suggest a gain of {100 * gain:+.1f} points (low end {100 * low:+.1f})"

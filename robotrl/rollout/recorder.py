@@ -154,15 +154,13 @@ class Recorder:
                     start[chunk_id[row, k]] = int(self._ticks[row]) + k
 
     def _chunk_table(self, row: int) -> ChunkTable:
-        table, h, a = self._chunks[row], 0, self._spec.action.size
-        if table.actions:
-            h = len(table.actions[0])
+        table, count = self._chunks[row], len(self._chunks[row].observed)
         return ChunkTable(
-            actions=np.array(table.actions, np.float32).reshape(-1, h, a),
+            actions=np.array(table.actions, np.float32)
+            if count
+            else np.zeros((0, 0, self._spec.action.size), np.float32),
             observed_tick=np.array(table.observed, np.int32),
             start_tick=np.array(table.start, np.int32),
             policy_version=np.array(table.version, np.int32),
-            noise=np.array(table.noise, np.float32)
-            if table.noise
-            else np.zeros((len(table.observed), 0, 0), np.float32),
+            noise=np.array(table.noise, np.float32) if table.noise else np.zeros((count, 0, 0), np.float32),
         )

@@ -1,0 +1,3 @@
+"""`sim` must come before `mujoco`: it chooses how MuJoCo draws."""
+
+import sim as sim

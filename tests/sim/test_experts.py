@@ -1,0 +1,120 @@
+"""The experts solve their tasks, from the start and from wherever somebody left them."""
+
+import numpy as np
+import pytest
+
+from robotrl.errors import ConfigurationError, DataError
+from robotrl.seeds import seed_range
+from robotrl.types import Committed
+from sim.environment import MujocoEnvironment
+from sim.experts import Expert, ExpertPolicy
+from sim.tasks.base import Task
+from sim.tasks.insert import Insert
+from sim.tasks.pick_place import PickPlace
+from tests.contracts.environment import wiggle
+
+TASKS = [Insert(), Insert(clearance_m=0.001), PickPlace()]
+
+
+def name_of(task: Task) -> str:
+    return task.name + ("_1mm" if task == TASKS[1] else "")
+
+
+def drive(env: MujocoEnvironment, expert: Expert, observation, mask: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Run the expert in the worlds `mask` to their ends; reasons ("" for success) and ticks."""
+    mask = mask.copy()
+    reasons = ["not run"] * env.worlds
+    while mask.any():
+        rows = np.flatnonzero(mask)
+        actions = np.zeros((env.worlds, 1, env.spec.action.size), np.float32)
+        actions[rows, 0] = expert.act(observation, rows)
+        transition = env.step(actions, mask)
+        observation = transition.observation
+        for row in np.flatnonzero((transition.terminated | transition.truncated)[:, 0]):
+            reasons[row] = transition.failure[row]
+            mask[row] = False
+    return reasons, observation.tick
+
+
+def solve(task: Task, count: int) -> tuple[list[str], np.ndarray]:
+    env = MujocoEnvironment(task, count)
+    expert = Expert(env.spec, count)
+    seeds, everyone = seed_range("validation").block(count), np.ones(count, np.bool_)
+    expert.reset(np.arange(count), seeds)
+    return drive(env, expert, env.reset(seeds, everyone), everyone)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=name_of)
+def test_the_expert_solves_twenty_starts(task: Task):
+    reasons, ticks = solve(task, 20)
+    assert reasons.count("") >= 19
+    assert ticks.mean() < 95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS, ids=name_of)
+def test_the_expert_solves_at_least_98_percent_of_200_starts(task: Task):
+    reasons, _ = solve(task, 200)
+    assert reasons.count("") >= 196
+
+
+@pytest.mark.parametrize("task", [TASKS[0], TASKS[2]], ids=name_of)
+def test_the_expert_takes_over_at_any_moment(task: Task):
+    count = 24
+    env = MujocoEnvironment(task, count)
+    expert = Expert(env.spec, count)
+    seeds, everyone = seed_range("validation").block(count), np.ones(count, np.bool_)
+    expert.reset(np.arange(count), seeds)
+    observation = env.reset(seeds, everyone)
+    # World i is driven well for 2 i ticks and badly for 8, so that somebody is disturbed in every phase.
+    mask = everyone.copy()
+    for tick in range(2 * count + 8):
+        good, bad = mask & (tick < 2 * np.arange(count)), mask & (tick >= 2 * np.arange(count))
+        bad &= tick < 2 * np.arange(count) + 8
+        actions = wiggle(env.spec, observation, 1)
+        rows = np.flatnonzero(good)
+        actions[rows, 0] = expert.act(observation, rows)
+        transition = env.step(actions, good | bad)
+        observation = transition.observation
+        mask &= ~(transition.terminated | transition.truncated)[:, 0]
+    reasons, _ = drive(env, expert, observation, mask)
+    driven = [r for r in reasons if r != "not run"]
+    assert len(driven) >= count - 4
+    assert driven.count("") >= 0.9 * len(driven)
+
+
+def test_noise_depends_on_seed_and_tick_alone():
+    env = MujocoEnvironment(Insert(), 3)
+    observation = env.reset(seed_range("train").block(3), np.ones(3, np.bool_))
+    left, right = Expert(env.spec, 3), Expert(env.spec, 3)
+    left.reset(np.arange(3), np.array([5, 6, 7]))
+    right.reset(np.array([2]), np.array([7]))
+    np.testing.assert_array_equal(left.act(observation, np.arange(3))[2], right.act(observation, np.array([2]))[0])
+    right.reset(np.array([2]), np.array([8]))
+    assert (left.act(observation, np.array([2])) != right.act(observation, np.array([2]))).any()
+
+
+def test_the_policy_adapter_proposes_the_same_without_noise():
+    env = MujocoEnvironment(Insert(), 2)
+    observation = env.reset(seed_range("train").block(2), np.ones(2, np.bool_))
+    quiet = Expert(env.spec, 2, noise_m=0.0, noise_rad=0.0)
+    quiet.reset(np.arange(2), np.array([1, 2]))
+    policy = ExpertPolicy(env.spec)
+    stacked = type(observation)(**{**vars(observation), "state": observation.state[:, None]})
+    nothing = Committed(np.zeros((2, 0, 8), np.float32), np.zeros(2, np.int64))
+    chunk = policy.propose(stacked, np.arange(2), nothing, [])
+    np.testing.assert_array_equal(chunk.actions[:, 0], quiet.act(observation, np.arange(2)))
+
+
+def test_an_unknown_task_names_the_nearest_expert():
+    env = MujocoEnvironment(Insert(), 1)
+    spec = type(env.spec)(**{**vars(env.spec), "task": "inserr"})
+    with pytest.raises(ConfigurationError, match="Did you mean 'insert'"):
+        Expert(spec, 1)
+
+
+def test_an_observation_of_other_worlds_is_refused():
+    env = MujocoEnvironment(Insert(), 2)
+    observation = env.reset(seed_range("train").block(2), np.ones(2, np.bool_))
+    with pytest.raises(DataError, match="3 worlds"):
+        Expert(env.spec, 3).act(observation, np.arange(2))

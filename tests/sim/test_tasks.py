@@ -1,0 +1,141 @@
+"""Starts, success and failure of the tasks, on states built by hand."""
+
+import numpy as np
+import pytest
+
+from robotrl import kinematics
+from robotrl.errors import ConfigurationError
+from robotrl.types import Float64
+from sim import scene
+from sim.tasks.base import FAILURES, Pose, Task, View, array_spec, square_yaw, stack
+from sim.tasks.insert import GRASP_M, Insert
+from sim.tasks.pick_place import SIDE_M, PickPlace
+
+TASKS = [Insert(), PickPlace()]
+
+
+def view_of(task: Task) -> View:
+    return View.of(scene.compile_model(task.name, task.objects()))
+
+
+def seated(
+    task: Insert, view: View, offset: tuple[float, float, float] = (0.0, 0.0, 0.0), opening: float = 0.07
+) -> Float64:
+    physics = task.draw(view, np.random.default_rng(0))
+    frame = view.scene.frames[view.scene.frame("hole")]
+    hole = physics[frame.address : frame.address + 3].copy()
+    view.place(physics, "hole", hole, 0.3)
+    view.place(physics, "peg", hole + np.array(offset), 0.3 + np.pi / 2)
+    physics[view.fingers] = 0.5 * opening
+    return physics
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
+def test_starts_are_open_apart_and_within_reach(task: Task):
+    view = view_of(task)
+    physics = np.stack([task.draw(view, np.random.default_rng(i)) for i in range(200)])
+    found = task.measure(view, physics)
+    assert not found.success.any()
+    assert not found.failure.any()
+    tool, item, goal = view.poses(physics, "tool", *[f.name for f in view.scene.frames if f.joint in ("free", "mocap")])
+    assert np.linalg.norm((item.position - goal.position)[:, :2], axis=1).min() > 0.12
+    assert np.ptp(item.position[:, 1]) > 0.3
+    assert tool.position[:, 2].min() > 0.1
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
+def test_vectors_fit_their_specs_for_any_leading_axes(task: Task):
+    view = view_of(task)
+    physics = np.stack([task.draw(view, np.random.default_rng(i)) for i in range(6)])
+    flat, folded = task.measure(view, physics), task.measure(view, physics.reshape(2, 3, -1))
+    for name in ("state", "privileged"):
+        blocks = getattr(flat, name)
+        spec = array_spec(name, blocks)
+        values = stack(blocks)
+        spec.require(values)
+        assert (spec.clip(values) == values).all()
+        np.testing.assert_array_equal(stack(getattr(folded, name)).reshape(6, -1), values)
+    assert folded.reward.shape == (2, 3)
+
+
+def test_a_seated_released_peg_is_success_and_a_held_one_is_not():
+    task = Insert()
+    view = view_of(task)
+    assert task.measure(view, seated(task, view)).success
+    held = seated(task, view, opening=0.03)
+    frame = view.scene.frames[view.scene.frame("peg")]
+    # Lift the scene's table under the tool: the tool is at the grasp point when the peg comes to it.
+    tool = view.poses(held, "tool")[0].position
+    for name in ("peg", "hole"):
+        start = view.scene.frames[view.scene.frame(name)].address
+        held[start : start + 3] = tool - np.array([0.0, 0.0, GRASP_M])
+    found = task.measure(view, held)
+    assert not found.success
+    assert frame.joint == "free"
+
+
+@pytest.mark.parametrize("offset", [(0.0, 0.0, 0.01), (0.006, 0.0, 0.0), (0.0, 0.0, 0.03)])
+def test_a_peg_that_is_not_in_its_place_is_no_success(offset: tuple[float, float, float]):
+    task = Insert()
+    view = view_of(task)
+    assert not task.measure(view, seated(task, view, offset)).success
+
+
+def test_relative_poses_are_zero_at_their_goals():
+    task = Insert()
+    view = view_of(task)
+    blocks = task.measure(view, seated(task, view)).state
+    spec = array_spec("state", blocks)
+    np.testing.assert_allclose(stack(blocks)[spec.slice("peg_to_hole")], 0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("tilt", "reason"), [(20, ""), (60, "tipped")])
+def test_a_fallen_peg_is_tipped(tilt: float, reason: str):
+    task = Insert()
+    view = view_of(task)
+    physics = task.draw(view, np.random.default_rng(0))
+    start = view.scene.frames[view.scene.frame("peg")].address
+    half = 0.5 * np.deg2rad(tilt)
+    physics[start + 3 : start + 7] = np.cos(half), np.sin(half), 0.0, 0.0
+    assert FAILURES[task.measure(view, physics).failure] == reason
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
+@pytest.mark.parametrize("place", [(0.9, 0.0, 0.0), (0.5, 0.5, 0.0), (0.5, 0.0, -0.1), (0.1, 0.0, 0.0)])
+def test_an_object_off_the_table_is_out_of_reach(task: Task, place: tuple[float, float, float]):
+    view = view_of(task)
+    physics = task.draw(view, np.random.default_rng(0))
+    item = next(f.name for f in view.scene.frames if f.joint == "free")
+    view.place(physics, item, place, 0.0)
+    assert FAILURES[task.measure(view, physics).failure] == "out_of_reach"
+
+
+def test_a_cube_in_the_bin_is_success_and_one_beside_it_is_not():
+    task = PickPlace()
+    view = view_of(task)
+    physics = task.draw(view, np.random.default_rng(0))
+    start = view.scene.frames[view.scene.frame("bin")].address
+    bin_ = physics[start : start + 3].copy()
+    view.place(physics, "cube", bin_ + np.array([0.02, 0.01, 0.004 + SIDE_M / 2]), 0.5)
+    assert task.measure(view, physics).success
+    view.place(physics, "cube", bin_ + np.array([0.08, 0.0, SIDE_M / 2]), 0.5)
+    assert not task.measure(view, physics).success
+
+
+def test_square_yaw_knows_four_sides_and_any_resting_face():
+    level = Pose(np.zeros(3), np.array([1.0, 0, 0, 0]))
+    for quarter in range(4):
+        turned = Pose(np.zeros(3), kinematics.quaternion_from_yaw(np.array(0.2 + quarter * np.pi / 2)))
+        assert square_yaw(level, turned)[0] == pytest.approx(0.2)
+    on_its_side = kinematics.quaternion_multiply(
+        kinematics.quaternion_from_yaw(np.array(-0.3)), np.array([np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0])
+    )
+    assert square_yaw(level, Pose(np.zeros(3), on_its_side))[0] == pytest.approx(-0.3)
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: Insert(clearance_m=0.1), lambda: Insert(horizon=0), lambda: PickPlace(horizon=-1)]
+)
+def test_bad_parameters_are_refused(build):
+    with pytest.raises(ConfigurationError, match="expected"):
+        build()
