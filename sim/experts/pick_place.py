@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from robotrl.types import Float64
 from sim.experts.guide import (
     VERTICAL,
     Elements,
@@ -23,6 +24,7 @@ PHASES = ("approach", "grasp", "carry", "release")
 _OVER_M = WALL_HEIGHT_M + 0.03
 _DROP_M = WALL_HEIGHT_M + 0.01
 _WITHIN_M = 0.028
+_BESIDE_M = 0.12
 
 
 def law(element: Elements) -> Goal:
@@ -44,8 +46,22 @@ def law(element: Elements) -> Goal:
         phase=np.full(len(lift), 2),
     )
     reach_z = tool_to_world(tool, offset)[:, 2]
-    goal = fetch(tool, offset, cube_yaw, gripper, SIDE_M).where(held, carry)
+    yaw = _clear_of_bin(tool, way, cube_yaw)
+    goal = fetch(tool, offset, yaw, gripper, SIDE_M).where(held, carry)
     return goal.where(inside, leave(reach_z, gripper, SIDE_M, phase=3))
+
+
+def _clear_of_bin(tool: Float64, way: Float64, yaw: Float64) -> Float64:
+    """The turn `yaw` (n,) rad onto the cube's sides, or onto its other sides where a finger would stand on the bin.
+
+    `way` (n, 2) m leads from the cube to the bin; the fingers, along the tool's y axis, should be across it.
+    """
+    reach = np.concatenate([way, np.zeros((len(way), 1))], axis=-1)
+    along, across = (reach * tool[:, 3:6]).sum(-1), (reach * np.cross(tool[:, 6:9], tool[:, 3:6])).sum(-1)
+    blocked = np.abs(np.sin(np.arctan2(across, along) - yaw)) > np.sqrt(0.5)
+    quarter = 0.5 * np.pi
+    other = (yaw + 2.0 * quarter) % (2.0 * quarter) - quarter
+    return np.where(blocked & (norm(way) < _BESIDE_M), other, yaw)
 
 
 GUIDE = Guide(PHASES, law)

@@ -23,8 +23,8 @@ def same(left: Observation, right: Observation) -> None:
     np.testing.assert_array_equal(left.time_ns, right.time_ns)
 
 
-def wiggle(spec: EnvironmentSpec, observation: Observation, ticks: int) -> np.ndarray:
-    """Actions (N, ticks, A) near the measured values of the same name, equal for equal worlds."""
+def wiggle(spec: EnvironmentSpec, observation: Observation, ticks: int, size: float = 0.01) -> np.ndarray:
+    """Actions (N, ticks, A) that stray by `size` of their range a tick from the measured values of the same name."""
     names = list(spec.state.elements)
     low, high = np.float32(spec.action.low), np.float32(spec.action.high)
     here = np.stack(
@@ -35,7 +35,7 @@ def wiggle(spec: EnvironmentSpec, observation: Observation, ticks: int) -> np.nd
         axis=-1,
     )
     path = np.cumsum(np.random.default_rng(3).normal(size=(ticks, len(low))), axis=0)
-    return spec.action.clip(here[:, None] + 0.01 * (high - low) * path)
+    return spec.action.clip(here[:, None] + size * (high - low) * path)
 
 
 def run_in_a_fresh_process(contract: "type[EnvironmentContract]", snapshot: Snapshot, actions: np.ndarray) -> tuple:

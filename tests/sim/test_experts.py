@@ -71,7 +71,7 @@ def test_the_expert_takes_over_at_any_moment(task: Task):
     for tick in range(2 * count + 8):
         good, bad = mask & (tick < 2 * np.arange(count)), mask & (tick >= 2 * np.arange(count))
         bad &= tick < 2 * np.arange(count) + 8
-        actions = wiggle(env.spec, observation, 1)
+        actions = wiggle(env.spec, observation, 1, size=0.003)
         rows = np.flatnonzero(good)
         actions[rows, 0] = expert.act(observation, rows)
         transition = env.step(actions, good | bad)
@@ -80,7 +80,9 @@ def test_the_expert_takes_over_at_any_moment(task: Task):
     reasons, _ = drive(env, expert, observation, mask)
     driven = [r for r in reasons if r != "not run"]
     assert len(driven) >= count - 4
-    assert driven.count("") >= 0.9 * len(driven)
+    # An object that fell over or out of reach cannot be had back.
+    assert driven.count("") + driven.count("tipped") + driven.count("out_of_reach") == len(driven)
+    assert driven.count("") >= 0.8 * len(driven)
 
 
 def test_noise_depends_on_seed_and_tick_alone():
@@ -99,10 +101,10 @@ def test_the_policy_adapter_proposes_the_same_without_noise():
     observation = env.reset(seed_range("train").block(2), np.ones(2, np.bool_))
     quiet = Expert(env.spec, 2, noise_m=0.0, noise_rad=0.0)
     quiet.reset(np.arange(2), np.array([1, 2]))
-    policy = ExpertPolicy(env.spec)
+    policy = ExpertPolicy(quiet)
     stacked = type(observation)(**{**vars(observation), "state": observation.state[:, None]})
     nothing = Committed(np.zeros((2, 0, 8), np.float32), np.zeros(2, np.int64))
-    chunk = policy.propose(stacked, np.arange(2), nothing, [])
+    chunk = policy.propose(stacked, np.arange(2), nothing, [np.random.default_rng(i) for i in range(2)])
     np.testing.assert_array_equal(chunk.actions[:, 0], quiet.act(observation, np.arange(2)))
 
 
