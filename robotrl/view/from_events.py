@@ -43,8 +43,8 @@ def report_of(run: Path) -> ReportData:
     return ReportData(
         task=config["task"]["name"],
         robot=config["task"]["robot"],
-        run=run.name,
-        finished=events[-1].time if events else "",
+        run=str(run),
+        finished=f"{events[-1].time[:16].replace('T', ' ')} UTC" if events else "",
         status=_status(events, results),
         comparisons=comparisons,
         iterations=_iterations(results),

@@ -140,23 +140,24 @@ def _arm_addresses(spec: EnvironmentSpec) -> tuple[list[int], list[int]] | None:
 def log_planned_paths(
     recording: rr.RecordingStream, spec: EnvironmentSpec, episode: Episode, timeline: Timeline
 ) -> None:
-    """Log, from the tick at which each chunk began to act, the tool path that its joint targets describe.
+    """Log the tool path that the joint targets of the acting chunk describe; none while no chunk acts.
 
-    Only for actions that are joint angles; chunks that never acted are left out.
+    Only for actions that are joint angles.
     """
     arm = _arm_addresses(spec)
-    used = np.flatnonzero((episode.chunks.start_tick >= 0) & (episode.chunks.start_tick < episode.length))
-    if arm is None or used.size == 0:
+    if arm is None or not (episode.chunk_id >= 0).any():
         return
     elements, addresses = arm
-    targets: Float32 = episode.chunks.actions[used]
-    physics = np.repeat(episode.physics[episode.chunks.observed_tick[used], None], targets.shape[1], axis=1)
+    starts = np.array([start for start, _ in runs(episode.chunk_id)])
+    acting = episode.chunk_id[starts]
+    chunks = acting[acting >= 0]
+    targets: Float32 = episode.chunks.actions[chunks]
+    physics = np.repeat(episode.physics[episode.chunks.observed_tick[chunks], None], targets.shape[1], axis=1)
     physics[..., addresses] = targets[..., elements]
-    tool = poses(spec.scene, physics, [spec.scene.frame(spec.tool_frame)])[0][..., 0, :]
-    kept = np.isfinite(tool).all((1, 2))
-    strips = rr.LineStrips3D.columns(strips=list(tool[kept].astype(np.float32)))
-    where = timeline.at(episode.chunks.start_tick[used][kept])
-    recording.log(
-        "scene/planned_path", rr.LineStrips3D.from_fields(colors=[(242, 174, 46)], radii=[0.001]), static=True
-    )
-    recording.send_columns("scene/planned_path", where, strips, strict=True)
+    tool = poses(spec.scene, physics, [spec.scene.frame(spec.tool_frame)])[0][..., 0, :].astype(np.float32)
+    drawn = np.zeros(len(starts), np.int32)
+    drawn[acting >= 0] = np.isfinite(tool).all((1, 2))
+    strips = rr.LineStrips3D.columns(strips=list(tool[drawn[acting >= 0] > 0])).partition(drawn)
+    style = rr.LineStrips3D.from_fields(colors=[(242, 174, 46)], radii=[0.001])
+    recording.log("scene/planned_path", style, static=True, strict=True)
+    recording.send_columns("scene/planned_path", timeline.at(starts), strips, strict=True)

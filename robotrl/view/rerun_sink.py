@@ -69,6 +69,10 @@ def _require_drawable(episode: Episode, spec: EnvironmentSpec, columns: Columns)
             f"{name}: expected a physics state of {spec.physics_size} values for '{spec.task}', "
             f"got {episode.physics.shape[1]}; was it recorded in another environment?"
         )
+    if episode.chunk_id.max() >= len(episode.chunks.actions):
+        raise DataError(
+            f"{name}: tick of chunk {episode.chunk_id.max()}, but there are {len(episode.chunks.actions)} chunks"
+        )
     for column, values in columns.items():
         if values.shape not in ((episode.length,), (episode.length + 1,)):
             raise DataError(

@@ -52,3 +52,9 @@ def seconds(value: float) -> str:
     if whole < 3600:
         return f"{whole // 60}{_THIN}min {whole % 60:02d}{_THIN}s"
     return f"{whole // 3600}{_THIN}h {whole % 3600 // 60:02d}{_THIN}min"
+
+
+def sentence(text: str) -> str:
+    """`text` with a capital and a full stop."""
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) or not text else ".")

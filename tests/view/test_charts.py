@@ -66,6 +66,8 @@ def test_text_is_escaped_once_and_markup_not_at_all() -> None:
         (words.seconds(59.96), "1\u202fmin 00\u202fs"),
         (words.seconds(3720), "1\u202fh 02\u202fmin"),
         (words.seconds(math.inf), "–"),
+        (words.sentence("too few episodes"), "Too few episodes."),
+        (words.sentence("Enough."), "Enough."),
         (words.span(0.915, 0.961), "91.5–96.1"),
     ],
 )

@@ -116,8 +116,11 @@ def test_every_frame_with_shapes_has_them_as_rerun_primitives(read: Read) -> Non
     assert {f"/scene/{frame}/{shape}" for frame, shape in shapes} <= set(read.chunks)
 
 
-def test_the_planned_tool_path_appears_when_a_chunk_begins_to_act(read: Read) -> None:
-    assert read.ticks("/scene/planned_path") == EPISODE.chunks.start_tick.tolist()
+def test_the_planned_tool_path_is_that_of_the_acting_chunk_and_none_while_a_person_drives(read: Read) -> None:
+    shown = dict(zip(read.ticks("/scene/planned_path"), read.values("/scene/planned_path", "strips"), strict=True))
+    assert sorted(shown) == [0, 8, 16, 24, 32, 40, 48, 50, 70, 72, 80, 88, 96, 104, 112]
+    assert shown[50] == []
+    assert [len(strip) for strip in shown[8]] == [16]
 
 
 def test_columns_may_have_a_value_a_tick_or_a_value_a_state(read: Read) -> None:
@@ -158,7 +161,9 @@ def test_an_episode_without_chunks_or_a_person_is_recorded(tmp_path: Path) -> No
         observed_tick=np.zeros(0, np.int32),
         start_tick=np.zeros(0, np.int32),
     )
-    read = Read(write_recording(replace(episode, chunks=none), SPEC, tmp_path / "short.rrd"))
+    no_chunk = np.full(1, -1, np.int32)
+    episode = replace(episode, chunks=none, chunk_id=no_chunk, chunk_row=no_chunk)
+    read = Read(write_recording(episode, SPEC, tmp_path / "short.rrd"))
     assert read.ticks("/actions/joint.0/executed") == [0]
     assert not any("/proposed/" in entity or "/human" in entity for entity in read.chunks)
 
@@ -175,6 +180,7 @@ def test_every_control_mode_can_be_recorded(tmp_path: Path) -> None:
     [
         (builders.episode(ticks=0, takeover=None), "no ticks"),
         (replace(EPISODE, physics=np.zeros((121, 5))), "expected a physics state of 12 values"),
+        (replace(EPISODE, chunk_id=np.full(120, 99, np.int32)), "tick of chunk 99, but there are 15 chunks"),
         (replace(EPISODE, action=np.zeros((120, 7), np.float32)), "expected 4 action elements"),
     ],
 )
