@@ -48,7 +48,9 @@ class Parts:
 
     def render(self, physics: Float64) -> UInt8:
         """Pictures (T, H, W, 3) of physics states (T, X)."""
-        return self._make("task.renderer", physics=physics)
+        environment: Any = self.environment(1)
+        environment.close()
+        return self._make("task.renderer", model=environment.model, physics=physics)
 
     def policy(self, seed: int) -> SavedPolicy:
         """A policy with fresh weights."""
