@@ -11,7 +11,7 @@ from cattrs import structure
 
 from robotrl.control.gate import Verdict
 from robotrl.evaluate import Evaluation
-from robotrl.events import STAGE_STARTED, Event, read_events, stage_results
+from robotrl.events import read_events, stage_results
 from robotrl.rundir import read_config
 from robotrl.stats import paired_difference, wilson_interval
 from robotrl.view.report_data import (
@@ -45,7 +45,7 @@ def report_of(run: Path) -> ReportData:
         robot=config["task"]["robot"],
         run=str(run),
         finished=f"{events[-1].time[:16].replace('T', ' ')} UTC" if events else "",
-        status=_status(events, results),
+        complete="final/after_single_draw" in results,
         comparisons=comparisons,
         iterations=_iterations(results),
         critics=tuple(_critic(i, results) for i in _rounds(results, "critic") if f"round-{i}/labels" in results),
@@ -60,12 +60,6 @@ def report_of(run: Path) -> ReportData:
         wall_s=sum(payload["wall_s"] for payload in done.values()),
         cpu_s=sum(payload["cpu_s"] for payload in done.values()),
     )
-
-
-def _status(events: Sequence[Event], results: Mapping[str, Any]) -> Any:
-    if "final/after_single_draw" in results or not events:
-        return "finished"
-    return "interrupted" if events[-1].kind == STAGE_STARTED else "running"
 
 
 def _rate(success: Sequence[bool]) -> Rate:

@@ -67,10 +67,8 @@ def _title(report: ReportData, first: Comparison | None) -> Markup:
 def headline(report: ReportData) -> str:
     """The run in sentences: before and after, what the control explains, the paired difference, and the caveats."""
     if not report.comparisons:
-        state = {"finished": "has finished", "running": "is still running", "interrupted": "was interrupted"}
-        return (
-            f"This run {state[report.status]}; it has no final evaluation, so nothing can be said about its gain yet."
-        )
+        state = "has ended" if report.complete else "is not complete"
+        return f"This run {state}; it has no final evaluation, so nothing can be said about its gain yet."
     first = report.comparisons[0]
     draws = "with single draws" if first.draws == 1 else f"averaging {first.draws} draws"
     said = [

@@ -5,7 +5,6 @@ Every part may be missing (an empty tuple or None); the report leaves its sectio
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 from robotrl.control.gate import Verdict
 from robotrl.stats import PairedDifference, wilson_interval
@@ -153,8 +152,8 @@ class ReportData:
     Attributes:
         comparisons: the one the headline is about comes first.
         gates: one entry an iteration, all of its looks in order.
-        finished: when, as text.
-        status: "finished", or why the run is not.
+        finished: when the last event happened, as text.
+        complete: whether the run got to its end; one that did not may be running or interrupted.
         wall_s, cpu_s: of the whole run.
     """
 
@@ -162,7 +161,7 @@ class ReportData:
     robot: str
     run: str
     finished: str = ""
-    status: Literal["finished", "interrupted", "running"] = "finished"
+    complete: bool = True
     comparisons: tuple[Comparison, ...] = ()
     iterations: tuple[IterationPoint, ...] = ()
     critics: tuple[CriticReport, ...] = ()
