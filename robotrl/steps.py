@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import torch
 
 from robotrl.critics.gate import judge_critic
 from robotrl.critics.success import SuccessCritic
@@ -22,7 +23,7 @@ from robotrl.data.store import EpisodeStore
 from robotrl.data.windows import WindowSampler, validation_split
 from robotrl.errors import ConfigurationError, DataError
 from robotrl.evaluate import Evaluation, evaluate
-from robotrl.interfaces import Sink
+from robotrl.interfaces import Columns, Policy, Sink
 from robotrl.labels.mass import REFUSE_FAILURE_SHARE, Mass
 from robotrl.learn.checkpoint import SavedPolicy, save_policy
 from robotrl.learn.learner import fit, fit_normalizer
@@ -132,18 +133,10 @@ class Steps:
     def train(self, version: int, labels: str, updates: int, start: int | None, learner: Mapping[str, Any]) -> Result:
         """Train version `version` on the annotation `labels`, from fresh weights or from the version `start`."""
         annotated = self.store.annotations("labels", labels)
-        ids, _ = validation_split(annotated.columns, 0.0)
-        cache = TrainingCache.build(self.store, self.store.snapshot().select(ids))
+        ids, held_out = validation_split(annotated.columns, self.parts.config.validation)
         policy = self.parts.policy(self.seed) if start is None else self.policy(start)
         config = self.parts.learner(updates=updates, seed=self.seed * 1000 + version, **learner)
-        sampler = WindowSampler(
-            cache,
-            annotated.columns,
-            history=policy.history,
-            horizon=policy.chunk_length,
-            batch=self.parts.config.batch,
-            seed=config.seed,
-        )
+        sampler = self._sampler(ids, annotated.columns, policy, config.seed)
         if start is None:
             fit_normalizer(policy, sampler)
         scratch = self.run.path / "checkpoints" / str(version)
@@ -157,7 +150,8 @@ class Steps:
         # A stage that was interrupted after it saved runs again, and saves the same again.
         save_policy(self.run.policies / str(version), trained, self.parts.spec, lineage, replace=True)
         shutil.rmtree(scratch, ignore_errors=True)
-        return {"version": version, "updates": updates, "episodes": len(ids), **result.metrics}
+        validation = self._validation_loss(held_out, annotated.columns, trained, config.seed)
+        return {"version": version, "updates": updates, "episodes": len(ids), **result.metrics, **validation}
 
     def evaluate(
         self, version: int, selector: str, starts: Int64, name: str, sinks: tuple[Sink, ...] = ()
@@ -185,6 +179,24 @@ class Steps:
         critic = self.parts.critic(self.seed)
         critic.load(self._critic_path(name))
         return critic
+
+    def _sampler(self, ids: Sequence[str], columns: Mapping[str, Columns], policy: Policy, seed: int) -> WindowSampler:
+        cache = TrainingCache.build(self.store, self.store.snapshot().select(ids))
+        batch = self.parts.config.batch
+        return WindowSampler(
+            cache, columns, history=policy.history, horizon=policy.chunk_length, batch=batch, seed=seed
+        )
+
+    def _validation_loss(
+        self, ids: Sequence[str], columns: Mapping[str, Columns], policy: SavedPolicy, seed: int
+    ) -> Result:
+        """Mean loss on the episodes that were held out; nothing when none of them has weight."""
+        if not any(columns[i]["weight"].any() for i in ids):
+            return {}
+        windows = self._sampler(ids, columns, policy, seed).sample()
+        with torch.inference_mode():
+            loss = policy.loss(windows, torch.Generator().manual_seed(seed)).mean()
+        return {"validation_loss": float(loss), "validation_episodes": len(ids)}
 
     def _critic_path(self, name: str) -> Path:
         return self.run.path / "critics" / f"{name}.safetensors"

@@ -16,7 +16,7 @@ Elements = Callable[[str], Float64]
 VERTICAL = np.array([0.0, 0.0, 1.0])
 OPEN_M = 0.07
 """Opening with which the gripper approaches and leaves."""
-HOVER_M = 0.05
+HOVER_M = 0.08
 """Height above the goal at which the tool arrives."""
 RETREAT_M = 0.10
 """Height above the object to which the tool withdraws."""
@@ -98,7 +98,7 @@ def fetch(tool: Float64, offset: Float64, yaw: Float64, gripper: Float64, width_
     """
     reach = tool_to_world(tool, offset)
     apart = norm(reach[:, :2]) + 0.04 * np.abs(yaw)
-    clear = funnel(apart, 0.006, 2.0, HOVER_M)
+    clear = funnel(apart, 0.006, 5.0, HOVER_M)
     shift = np.concatenate([reach[:, :2] * sideways(-reach[:, 2], clear), reach[:, 2:] + clear[:, None]], axis=-1)
     around = (apart < 0.007) & (np.abs(reach[:, 2]) < 0.006)
     # Fingers that are half closed around the object go on closing although it moved a little.

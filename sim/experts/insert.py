@@ -41,7 +41,7 @@ def law(element: Elements) -> Goal:
     x, y = element("hole")[:, 2:3], element("hole")[:, 3:4]
     way = np.concatenate([hole[:, 0:1] * x - hole[:, 1:2] * y, hole[:, 0:1] * y + hole[:, 1:2] * x], axis=-1)
     away = norm(way) + 0.015 * np.abs(hole_yaw)
-    height = np.where(inside | (away < 0.001), 0.0, _RIM_M + funnel(away, 0.001, 2.0, HOVER_M - _RIM_M))
+    height = np.where(inside | (away < 0.001), 0.0, _RIM_M + funnel(away, 0.001, 4.0, HOVER_M - _RIM_M))
     down = np.maximum(height - lift, -_MAX_PUSH_M)
     peg_up = np.concatenate([element("peg")[:, 3:5], np.ones((len(lift), 1))], axis=-1)
     carry = Goal(
