@@ -77,6 +77,12 @@ class Engine:
         times = np.full((n, ticks + 1), self.substeps * self.model.opt.timestep)
         times[:, 0] = physics[:, 0]
         out[..., 0] = np.add.accumulate(times, axis=1)[:, 1:]
+        # A state that is NaN at the end of a tick would be noticed by MuJoCo at the next one.
+        finite = np.isfinite(out).all(-1)
+        for row in np.flatnonzero(~finite.all(-1)):
+            first = int(np.argmin(finite[row]))
+            out[row, first:] = out[row, first - 1] if first else physics[row]
+            sound[row, first:] = False
         return out, sound
 
     def _work(
@@ -92,7 +98,7 @@ class Engine:
                 data.ctrl[:] = controls[row, k]
                 mujoco.mj_step(model, data, substeps)
                 mujoco.mj_getState(model, data, after, kind)
-                if data.time < _TICK_START_S or not np.isfinite(after).all():
+                if data.time < _TICK_START_S:
                     out[row, k:] = before
                     break
                 sound[row, k] = True

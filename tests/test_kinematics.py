@@ -33,10 +33,21 @@ def test_product_and_rotation_agree_with_matrices():
     )
 
 
-def test_rotation_vector_takes_the_short_way_and_survives_identity():
+def test_rotation_vectors_and_matrices_convert_both_ways():
     q = random_quaternions(20)
-    np.testing.assert_allclose(kinematics.rotation_vector(q), scipy_rotation(q).as_rotvec(), atol=1e-9)
-    np.testing.assert_array_equal(kinematics.rotation_vector(np.array([1.0, 0, 0, 0])), np.zeros(3))
+    vectors = scipy_rotation(q).as_rotvec()
+    np.testing.assert_allclose(kinematics.rotation_vector(kinematics.quaternion_to_matrix(q)), vectors, atol=1e-9)
+    np.testing.assert_allclose(
+        kinematics.matrix_from_rotation_vector(vectors), kinematics.quaternion_to_matrix(q), atol=1e-12
+    )
+    np.testing.assert_array_equal(kinematics.rotation_vector(np.eye(3)), np.zeros(3))
+
+
+def test_quaternions_come_back_from_matrices_even_at_half_turns():
+    half_turns = np.concatenate([np.zeros((3, 1)), np.eye(3)], axis=1)
+    q = np.concatenate([random_quaternions(50), half_turns, np.eye(4)[:1]])
+    q = np.where(q[:, :1] < 0, -q, q)
+    np.testing.assert_allclose(kinematics.quaternion_from_matrix(kinematics.quaternion_to_matrix(q)), q, atol=1e-12)
 
 
 def test_yaw_turns_about_z():

@@ -5,7 +5,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import mujoco
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robotrl import kinematics
+from robotrl.kinematics import ForwardKinematics
 from robotrl.specs import ArraySpec, SceneSpec
 from robotrl.types import Bool, Float32, Float64
 from sim import scene
@@ -78,22 +79,25 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Pose:
-    """Frames: `position` (..., 3) m and `quaternion` (..., 4) wxyz in the world."""
+    """Frames: `position` (..., 3) m and `rotation` (..., 3, 3), whose columns are the axes, in the world."""
 
     position: Float64
-    quaternion: Float64
+    rotation: Float64
 
-    def point(self, offset: tuple[float, float, float]) -> Float64:
-        """World coordinates (..., 3) of a point given in the frame."""
-        return self.position + kinematics.rotate(self.quaternion, np.array(offset))
+    def above(self, height: float) -> Float64:
+        """World coordinates (..., 3) of the point at `height` m on the frame's z axis."""
+        return self.position + height * self.axis(2)
 
     def local(self, vector: Float64) -> Float64:
         """Coordinates (..., 3) in the frame of a world direction or difference."""
-        return kinematics.rotate(kinematics.quaternion_conjugate(self.quaternion), vector)
+        rows = self.rotation
+        return (
+            rows[..., 0, :] * vector[..., 0:1] + rows[..., 1, :] * vector[..., 1:2] + rows[..., 2, :] * vector[..., 2:3]
+        )
 
     def axis(self, index: int) -> Float64:
         """World direction (..., 3) of the frame's x, y or z axis."""
-        return kinematics.rotate(self.quaternion, np.eye(3)[index])
+        return self.rotation[..., index]
 
 
 def square_yaw(reference: Pose, target: Pose) -> Float64:
@@ -144,6 +148,7 @@ class View:
     velocities: slice
     joint_targets: slice
     finger_targets: slice
+    _chains: dict[tuple[str, ...], ForwardKinematics] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, model: mujoco.MjModel) -> "View":
@@ -161,8 +166,10 @@ class View:
 
     def poses(self, physics: Float64, *names: str) -> list[Pose]:
         """Poses of the named frames."""
-        position, quaternion = kinematics.poses(self.scene, physics, [self.scene.frame(n) for n in names])
-        return [Pose(position[..., i, :], quaternion[..., i, :]) for i in range(len(names))]
+        if names not in self._chains:
+            self._chains[names] = ForwardKinematics(self.scene, [self.scene.frame(n) for n in names])
+        transforms = self._chains[names](physics)
+        return [Pose(transforms[..., i, :3, 3], transforms[..., i, :3, :3]) for i in range(len(names))]
 
     def opening(self, physics: Float64) -> Float64:
         """Distance (...) m between the finger pads."""

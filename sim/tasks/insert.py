@@ -78,7 +78,7 @@ class Insert(Task):
     def measure(self, view: View, physics: Float64) -> Measurement:
         """See `Task.measure`."""
         tool, peg, hole = view.poses(physics, panda.TOOL, "peg", "hole")
-        tool_to_peg = tool.local(peg.point((0.0, 0.0, GRASP_M)) - tool.position)
+        tool_to_peg = tool.local(peg.above(GRASP_M) - tool.position)
         peg_to_hole = hole.local(hole.position - peg.position)
         up, heading = peg.axis(2), hole.axis(0)
         state = (

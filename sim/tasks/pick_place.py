@@ -68,7 +68,7 @@ class PickPlace(Task):
         """See `Task.measure`."""
         tool, cube, bin_ = view.poses(physics, panda.TOOL, "cube", "bin")
         tool_to_cube = tool.local(cube.position - tool.position)
-        cube_to_bin = bin_.local(bin_.point((0.0, 0.0, _FLOOR_M + 0.5 * SIDE_M)) - cube.position)
+        cube_to_bin = bin_.local(bin_.above(_FLOOR_M + 0.5 * SIDE_M) - cube.position)
         state = (
             *view.robot_blocks(physics, tool),
             Block("cube", ("x", "y", "z"), "m", -1.0, 1.0, cube.position),

@@ -123,12 +123,12 @@ def test_a_cube_in_the_bin_is_success_and_one_beside_it_is_not():
 
 
 def test_square_yaw_knows_four_sides_and_any_resting_face():
-    level = Pose(np.zeros(3), np.array([1.0, 0, 0, 0]))
+    level = Pose(np.zeros(3), np.eye(3))
     for quarter in range(4):
-        turned = Pose(np.zeros(3), kinematics.quaternion_from_yaw(np.array(0.2 + quarter * np.pi / 2)))
+        turned = Pose(np.zeros(3), kinematics.matrix_from_rotation_vector(np.array([0, 0, 0.2 + quarter * np.pi / 2])))
         assert square_yaw(level, turned)[0] == pytest.approx(0.2)
-    on_its_side = kinematics.quaternion_multiply(
-        kinematics.quaternion_from_yaw(np.array(-0.3)), np.array([np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0])
+    on_its_side = kinematics.matrix_from_rotation_vector(np.array([0.0, 0.0, -0.3])) @ (
+        kinematics.matrix_from_rotation_vector(np.array([0.0, np.pi / 2, 0.0]))
     )
     assert square_yaw(level, Pose(np.zeros(3), on_its_side))[0] == pytest.approx(-0.3)
 
