@@ -4,9 +4,11 @@ Ranking episodes well (AUC) does not mean ranking actions well, and weights from
 cost success. So the gate estimates, on held-out episodes, what the weights would gain: among ticks with equal
 prospects, did those that the weights prefer end in success more often?
 
-This is an *estimate* of policy improvement, not a measurement. Prospects are the held-out values after
-recalibration, not the truth; where a value is too low by chance, both its advantage and its residual come out too
-high, which favours the critic. The interval resamples episodes and does not cover that.
+This is an *estimate* of policy improvement, not a measurement. Prospects are held-out values after recalibration, not
+the truth. A value that is too low by chance makes both its advantage and its residual too high, and then the noisier
+critic looks better; so the weights come from one member and the prospects from another that was trained on other
+episodes, and the two directions are averaged. Errors that both share remain, and the interval, which resamples
+episodes, does not cover them.
 """
 
 from collections.abc import Sequence
@@ -32,7 +34,7 @@ class CriticGateConfig:
 
     Attributes:
         downweight: the weights under test.
-        gain: what the interval's low end must exceed. Above 0, since noise in the values alone brings a point.
+        gain: what the interval's low end must exceed.
         effective_share: smallest effective sample size, as a share of the ticks.
         warn_failure_share, refuse_failure_share: bounds on the failures' share of the sampled mass.
         episodes: fewest episodes with an outcome.
@@ -41,7 +43,7 @@ class CriticGateConfig:
     """
 
     downweight: Downweight = field(default_factory=Downweight)
-    gain: float = 0.02
+    gain: float = 0.0
     effective_share: float = 0.5
     warn_failure_share: float = WARN_FAILURE_SHARE
     refuse_failure_share: float = REFUSE_FAILURE_SHARE
@@ -89,7 +91,8 @@ def judge_critic(
 
     Args:
         episodes: those that would be trained on.
-        scores: for each, `value` (T + 1,) from members that did not see it (`SuccessCritic.cross_fit_scores`).
+        scores: for each, `value_0` and `value_1` (T + 1,) from two members that saw neither it nor the same others
+            (`SuccessCritic.cross_fit_scores`).
         columns: for each, the labels that would be used, made with these scores.
         config: the bounds.
     """
@@ -103,7 +106,7 @@ def judge_critic(
         reason = f"{len(rows)} autonomous episodes with an outcome: at least {config.episodes} are needed"
         return CriticVerdict(False, np.nan, np.nan, np.nan, np.nan, failure_share, len(rows), "", reason)
     gain, low, high = _gain(rows, config)
-    weights = np.concatenate([r.factor for r in rows])
+    weights = np.concatenate([r.factor.mean(axis=0) for r in rows])
     share = effective_sample_size(weights) / len(weights)
     usable, reason = _answer(gain, low, share, failure_share, config)
     warning = ""
@@ -117,7 +120,7 @@ def judge_critic(
 
 @dataclass(frozen=True)
 class _Row:
-    """The ticks of one episode that share in its outcome: weight, held-out value, and the outcome."""
+    """The t ticks of one episode that share in its outcome: weights (2, t) and values (2, t) by member, the outcome."""
 
     factor: Float64
     value: Float64
@@ -128,23 +131,29 @@ class _Row:
         mask = credit(episode) & (episode.meta.source != "demonstration")
         if not mask.any():
             return None
-        factor = downweight(score["value"])  # without the outcome, which would make every advantage look right
-        return _Row(
-            factor[mask].astype(np.float64), score["value"][:-1][mask].astype(np.float64), outcome_value(episode)
-        )
+        members = [score[name] for name in ("value_0", "value_1")]
+        # Not told the outcome, which would make every advantage look right.
+        factor = np.stack([downweight(value)[mask] for value in members]).astype(np.float64)
+        value = np.stack([value[:-1][mask] for value in members]).astype(np.float64)
+        return _Row(factor, value, outcome_value(episode))
 
 
 def _gain(rows: Sequence[_Row], config: CriticGateConfig) -> tuple[float, float, float]:
     """Weighted minus plain mean of outcome − recalibrated value, and its bootstrap interval over episodes."""
-    value = np.concatenate([r.value for r in rows])
-    outcome = np.concatenate([np.full(len(r.value), r.outcome) for r in rows])
-    residual = outcome - _recalibrated(value, outcome)
-    ends = np.cumsum([len(r.value) for r in rows])
-    parts = np.split(np.stack([np.concatenate([r.factor for r in rows]), residual]), ends[:-1], axis=1)
-    sums = np.array([[f.sum(), (f * r).sum(), len(f), r.sum()] for f, r in parts])
+    outcome = np.concatenate([np.full(r.value.shape[1], r.outcome) for r in rows])
+    values = np.concatenate([r.value for r in rows], axis=1)
+    residual = np.stack([outcome - _recalibrated(v, outcome) for v in values])[::-1]  # each beside the other's weights
+    parts = np.split(residual, np.cumsum([r.value.shape[1] for r in rows])[:-1], axis=1)
+    sums = np.stack(
+        [
+            [r.factor.sum(1), (r.factor * part).sum(1), np.full(2, part.shape[1]), part.sum(1)]
+            for r, part in zip(rows, parts, strict=True)
+        ]
+    )
 
     def of(total: Float64) -> Float64:
-        return total[..., 1] / total[..., 0] - total[..., 3] / total[..., 2]
+        """Gains (...) from sums (..., 4, 2)."""
+        return (total[..., 1, :] / total[..., 0, :] - total[..., 3, :] / total[..., 2, :]).mean(axis=-1)
 
     rng = np.random.default_rng(config.seed)
     drawn: Int64 = rng.integers(0, len(rows), (config.resamples, len(rows)))

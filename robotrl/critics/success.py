@@ -35,12 +35,13 @@ class SuccessCritic:
     """A pair of networks for use, and one pair a fold that has not seen the fold's episodes.
 
     An in-sample critic remembers which episodes failed. Scores for labels (`cross_fit_scores`) and diagnostics
-    therefore come from members that were trained without the episode in question. All members train at once.
+    therefore come from members that were trained without the episode in question, each on its own part of the others,
+    so that their errors are independent. All members train at once.
 
     Args:
         state: the environment's state spec.
         width: of both hidden layers.
-        members: networks that are averaged.
+        members: networks that are averaged, at least 2.
         folds: parts into which episodes are split.
         updates, batch, learning_rate, weight_decay: of AdamW.
         input_noise: standard deviation of noise on normalised inputs, against remembering.
@@ -64,10 +65,10 @@ class SuccessCritic:
         refresh: int = 100,
         seed: int = 0,
     ) -> None:
-        if min(width, members, updates, batch, refresh) < 1 or folds < 2 or not 0 <= trace <= 1:
+        if min(width, updates, batch, refresh) < 1 or min(members, folds) < 2 or not 0 <= trace <= 1:
             raise ConfigurationError(
-                f"critic: width={width}, members={members}, updates={updates}, batch={batch}, refresh={refresh} must "
-                f"be at least 1, folds={folds} at least 2, trace={trace} in [0, 1]"
+                f"critic: width={width}, updates={updates}, batch={batch}, refresh={refresh} must be at least 1, "
+                f"members={members} and folds={folds} at least 2, trace={trace} in [0, 1]"
             )
         self.state, self.width, self.members, self.folds, self.seed = state, width, members, folds, seed
         self.updates, self.batch, self.refresh = updates, batch, refresh
@@ -89,27 +90,29 @@ class SuccessCritic:
                 f"none of {len(episodes)} episodes has autonomous ticks and an outcome: the critic needs rollouts"
             )
         generator = torch.Generator().manual_seed(self.seed)
-        folds = np.random.default_rng(self.seed).permutation(len(episodes)) % self.folds
+        place = np.random.default_rng(self.seed).permutation(len(episodes))
+        folds, part = place % self.folds, place // self.folds % self.members
         self._fold_of = {e.meta.episode_id: int(f) for e, f in zip(episodes, folds, strict=True)}
         self._features.fit(experience.states)
         self._network = self._new_network(generator)
         with torch_threads(1):
-            self._train(experience, folds[experience.episode], generator)
+            self._train(experience, self._lessons(folds[experience.episode], part[experience.episode]), generator)
         self.calibration = self._held_out(episodes)
         return self.calibration.figures()
 
     def value(self, states: Float32) -> Float32:
         """Success probability (n,) of raw `states` (n, S); no bit depends on n."""
-        return self._probability(states, 0)
+        return self._probabilities(states, 0).mean(axis=1)
 
     def score(self, episode: Episode) -> Columns:
         """`value` (T + 1,) of every state of `episode`."""
         return {"value": self.value(episode.state)}
 
     def cross_fit_scores(self, episodes: Sequence[Episode]) -> list[Columns]:
-        """`value` (T + 1,) of each episode from members that were not trained on it."""
+        """Scores (T + 1,) by members that did not see the episode: `value_0`, `value_1`, …, and their mean `value`."""
         groups = [self._fold_of.get(e.meta.episode_id, -1) + 1 for e in episodes]
-        return [{"value": self._probability(e.state, g)} for e, g in zip(episodes, groups, strict=True)]
+        found = [self._probabilities(e.state, g) for e, g in zip(episodes, groups, strict=True)]
+        return [{"value": v.mean(axis=1), **{f"value_{m}": v[:, m] for m in range(self.members)}} for v in found]
 
     def save(self, path: Path) -> None:
         """Write weights, folds and calibration to `path` (safetensors)."""
@@ -134,11 +137,17 @@ class SuccessCritic:
     def _new_network(self, generator: torch.Generator) -> EnsembleMLP:
         return EnsembleMLP(self.members * (1 + self.folds), self._features.size, self.width, generator)
 
-    def _train(self, experience: Experience, fold: Int64, generator: torch.Generator) -> None:
-        """Train every member on its own batches; group g > 0 never draws from fold g − 1."""
+    def _lessons(self, fold: Int64, part: Int64) -> list[Tensor]:
+        """Rows that each member draws from: all, and in group g > 0 one part of what is outside fold g − 1."""
+        everything = np.arange(len(fold))
+        lessons = [everything] * self.members
+        for group in range(self.folds):
+            lessons += [np.flatnonzero((fold != group) & (part == member)) for member in range(self.members)]
+        return [torch.from_numpy(rows if len(rows) else everything) for rows in lessons]
+
+    def _train(self, experience: Experience, rows: list[Tensor], generator: torch.Generator) -> None:
+        """Train every member on its own batches of `rows`."""
         inputs = self._features(torch.from_numpy(experience.states))
-        allowed = [np.flatnonzero(fold != group - 1) for group in range(self.folds + 1)]
-        rows = [torch.from_numpy(a if len(a) else np.arange(len(fold))) for a in allowed for _ in range(self.members)]
         optimizer = torch.optim.AdamW(
             self._network.parameters(), self.learning_rate, weight_decay=self.weight_decay, fused=True
         )
@@ -162,12 +171,13 @@ class SuccessCritic:
         returns = torch.from_numpy(experience.targets(values.numpy(), trace))
         return returns.repeat_interleave(self.members, dim=0)
 
-    def _probability(self, states: Float32, group: int) -> Float32:
+    def _probabilities(self, states: Float32, group: int) -> Float32:
+        """Success probability (n, members) by the members of `group`."""
         if not self._features.fitted:
             raise RobotRLError("the critic has not been fitted: call fit() or load() first")
 
         def call(block: Tensor) -> Tensor:
-            return self._network(self._features(block), group * self.members, self.members).sigmoid().mean(dim=0)
+            return self._network(self._features(block), group * self.members, self.members).sigmoid().T
 
         return map_blocks(call, (states,), _ROWS)
 

@@ -25,8 +25,11 @@ def world(count: int = 150, seed: int = 0) -> tuple[list[Episode], list[np.ndarr
     return episodes, truths
 
 
-def scores_of(values: list[np.ndarray]) -> list[dict[str, np.ndarray]]:
-    return [{"value": v.astype(np.float32)} for v in values]
+def scores_of(values: list[np.ndarray], noise: float = 0.0, shared: float = 0.0) -> list[dict[str, np.ndarray]]:
+    """Two members' scores: `values` with `noise` of their own, and noise that both share."""
+    rng = np.random.default_rng(9)
+    both = [v + shared * rng.normal(size=v.shape) for v in values]
+    return [{f"value_{m}": (v + noise * rng.normal(size=v.shape)).astype(np.float32) for m in (0, 1)} for v in both]
 
 
 def labels(episodes: list[Episode]) -> list:
@@ -51,14 +54,21 @@ def test_a_critic_of_pure_noise_may_not(seed: int):
     rng = np.random.default_rng(seed)
     noise = [rng.random(len(t)) for t in truths]
     assert not judge_critic(episodes, scores_of(noise), labels(episodes), CONFIG).usable
+    assert not judge_critic(episodes, scores_of(truths, noise=3.0), labels(episodes), CONFIG).usable
+
+
+def test_noise_does_not_make_a_critic_look_better():
+    episodes, truths = world()
+    gains = [judge_critic(episodes, scores_of(truths, n), labels(episodes), CONFIG).gain for n in (0.0, 0.2, 0.5)]
+    assert gains == sorted(gains, reverse=True)
 
 
 def test_a_critic_that_only_ranks_episodes_may_not():
     """It knows each episode's end from the start: its AUC is 1, and it says nothing about actions."""
     episodes, _ = world()
     rng = np.random.default_rng(0)
-    values = [np.full(81, 0.9 if e.succeeded else 0.1) + rng.normal(0, 0.1, 81) for e in episodes]
-    assert not judge_critic(episodes, scores_of(values), labels(episodes), CONFIG).usable
+    values = [np.full(81, 0.9 if e.succeeded else 0.1) + rng.normal(0, 0.05) for e in episodes]
+    assert not judge_critic(episodes, scores_of(values, noise=0.1), labels(episodes), CONFIG).usable
 
 
 def test_failures_in_the_sampled_mass_refuse_or_warn():
