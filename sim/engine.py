@@ -78,9 +78,9 @@ class Engine:
         times[:, 0] = physics[:, 0]
         out[..., 0] = np.add.accumulate(times, axis=1)[:, 1:]
         # A state that is NaN at the end of a tick would be noticed by MuJoCo at the next one.
-        finite = np.isfinite(out).all(-1)
-        for row in np.flatnonzero(~finite.all(-1)):
-            first = int(np.argmin(finite[row]))
+        broken = np.any(~np.isfinite(out), axis=-1)
+        for row in np.flatnonzero(np.any(broken, axis=-1)):
+            first = int(np.argmax(broken[row]))
             out[row, first:] = out[row, first - 1] if first else physics[row]
             sound[row, first:] = False
         return out, sound

@@ -86,7 +86,9 @@ def between_pads(offset: Float64) -> Bool:
     return (distance[:, 0] < 0.02) & (distance[:, 1] < 0.008) & (distance[:, 2] < 0.025)
 
 
-def fetch(tool: Float64, offset: Float64, yaw: Float64, gripper: Float64, width_m: float) -> Goal:
+def fetch(
+    tool: Float64, offset: Float64, yaw: Float64, gripper: Float64, width_m: float, open_m: Float64 | float = OPEN_M
+) -> Goal:
     """Approach (phase 0) and grasp (phase 1): above the object, down a funnel, close when the pads are around it.
 
     Args:
@@ -95,6 +97,7 @@ def fetch(tool: Float64, offset: Float64, yaw: Float64, gripper: Float64, width_
         yaw: (n,) rad, turn about the tool's z axis that lines up the pads.
         gripper: (n,) m, the present opening.
         width_m: of the object.
+        open_m: opening for the approach, one for all or (n,).
     """
     reach = tool_to_world(tool, offset)
     apart = norm(reach[:, :2]) + 0.04 * np.abs(yaw)
@@ -104,7 +107,7 @@ def fetch(tool: Float64, offset: Float64, yaw: Float64, gripper: Float64, width_
     # Fingers that are half closed around the object go on closing although it moved a little.
     closing = around | (between_pads(offset) & (gripper < width_m + 0.015))
     turn = upright(tool[:, 6:9], -1.0) - yaw[:, None] * VERTICAL
-    return Goal(shift, turn, np.where(closing, 0.0, OPEN_M), closing.astype(np.int64))
+    return Goal(shift, turn, np.where(closing, 0.0, open_m), closing.astype(np.int64))
 
 
 def leave(reach_z: Float64, gripper: Float64, width_m: float, phase: int) -> Goal:

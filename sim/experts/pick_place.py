@@ -4,6 +4,7 @@ import numpy as np
 
 from robotrl.types import Float64
 from sim.experts.guide import (
+    OPEN_M,
     VERTICAL,
     Elements,
     Goal,
@@ -24,6 +25,7 @@ PHASES = ("approach", "grasp", "carry", "release")
 _OVER_M = WALL_HEIGHT_M + 0.03
 _DROP_M = WALL_HEIGHT_M + 0.01
 _WITHIN_M = 0.028
+# So close to the bin, the fingers could stand on its walls.
 _BESIDE_M = 0.12
 
 
@@ -46,8 +48,10 @@ def law(element: Elements) -> Goal:
         phase=np.full(len(lift), 2),
     )
     reach_z = tool_to_world(tool, offset)[:, 2]
-    yaw = _clear_of_bin(tool, way, cube_yaw)
-    goal = fetch(tool, offset, yaw, gripper, SIDE_M).where(held, carry)
+    beside = norm(way) < _BESIDE_M
+    yaw = np.where(beside, _clear_of_bin(tool, way, cube_yaw), cube_yaw)
+    open_m = np.where(beside, SIDE_M + 0.012, OPEN_M)
+    goal = fetch(tool, offset, yaw, gripper, SIDE_M, open_m).where(held, carry)
     return goal.where(inside, leave(reach_z, gripper, SIDE_M, phase=3))
 
 
@@ -61,7 +65,7 @@ def _clear_of_bin(tool: Float64, way: Float64, yaw: Float64) -> Float64:
     blocked = np.abs(np.sin(np.arctan2(across, along) - yaw)) > np.sqrt(0.5)
     quarter = 0.5 * np.pi
     other = (yaw + 2.0 * quarter) % (2.0 * quarter) - quarter
-    return np.where(blocked & (norm(way) < _BESIDE_M), other, yaw)
+    return np.where(blocked, other, yaw)
 
 
 GUIDE = Guide(PHASES, law)

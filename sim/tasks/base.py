@@ -23,10 +23,11 @@ FAILURES = ("", "tipped", "out_of_reach")
 """What `Measurement.failure` indexes; 0 is none."""
 
 # Of the table: where objects start, and where they can be fetched from (x low, x high, y low, y high) m.
-_START_AREA = (0.41, 0.59, -0.20, 0.20)
+_OBJECT_AREA = (0.41, 0.59, -0.24, 0.06)
+_GOAL_AREA = (0.44, 0.56, 0.19, 0.27)
 _REACH_AREA = (0.30, 0.72, -0.36, 0.36)
 # How far the joints start from `panda.HOME`, rad.
-_START_SPREAD = np.array([0.3, 0.1, 0.1, 0.1, 0.1, 0.1, 0.2])
+_START_SPREAD = np.array([0.15, 0.08, 0.08, 0.08, 0.08, 0.08, 0.1])
 _QUARTER = 0.5 * np.pi
 
 
@@ -118,13 +119,10 @@ def lost(target: Pose) -> Bool:
     return (x < x_low) | (x > x_high) | (y < y_low) | (y > y_high) | (z < -0.02)
 
 
-def stand_apart(rng: np.random.Generator, room_m: float) -> NDArray[np.float64]:
-    """Two random places (2, 2), x and y in m, at least `room_m` apart, so that the open gripper fits between them."""
-    x_low, x_high, y_low, y_high = _START_AREA
-    while True:
-        places = rng.uniform((x_low, y_low), (x_high, y_high), (2, 2))
-        if np.hypot(*(places[0] - places[1])) > room_m:
-            return places
+def random_places(rng: np.random.Generator) -> NDArray[np.float64]:
+    """Where the object and its goal stand, (2, 2) x and y in m; the open gripper fits between them everywhere."""
+    areas = np.array([_OBJECT_AREA, _GOAL_AREA])
+    return rng.uniform(areas[:, 0::2], areas[:, 1::2])
 
 
 def box_xml(

@@ -8,7 +8,7 @@ import numpy as np
 from robotrl.errors import ConfigurationError
 from robotrl.types import Bool, Float64
 from sim.robots import panda
-from sim.tasks.base import FAILURES, Block, Measurement, Task, View, box_xml, lost, square_yaw, stand_apart
+from sim.tasks.base import FAILURES, Block, Measurement, Task, View, box_xml, lost, square_yaw, random_places
 
 WIDTH_M, HEIGHT_M, DEPTH_M = 0.03, 0.07, 0.03
 """Side and height of the peg, depth of the hole."""
@@ -17,8 +17,6 @@ GRASP_M = 0.053
 WALL_M = 0.025
 """Thickness of the walls around the hole."""
 
-# The open gripper needs this much room between the centres of peg and hole.
-_ROOM_M = 0.13
 # Cosine of the largest tilt that is not a fall.
 _UPRIGHT = np.cos(np.deg2rad(50.0))
 
@@ -68,8 +66,8 @@ class Insert(Task):
     </body>"""
 
     def draw(self, view: View, rng: np.random.Generator) -> Float64:
-        """Peg anywhere in 18 × 40 cm, the hole elsewhere in it, both turned, the arm somewhere above."""
-        peg, hole = stand_apart(rng, _ROOM_M)
+        """Peg anywhere in 18 × 30 cm, the hole in 12 × 8 cm beside it, both turned, the arm somewhere above."""
+        peg, hole = random_places(rng)
         physics = view.random_arm(rng)
         view.place(physics, "peg", (*peg, 0.0), rng.uniform(-np.pi / 6, np.pi / 6))
         view.place(physics, "hole", (*hole, 0.0), rng.uniform(-np.pi / 8, np.pi / 8))

@@ -8,14 +8,13 @@ import numpy as np
 from robotrl.errors import ConfigurationError
 from robotrl.types import Bool, Float64
 from sim.robots import panda
-from sim.tasks.base import FAILURES, Block, Measurement, Task, View, box_xml, lost, square_yaw, stand_apart
+from sim.tasks.base import FAILURES, Block, Measurement, Task, View, box_xml, lost, square_yaw, random_places
 
 SIDE_M = 0.04
 """Side of the cube."""
 WALL_HEIGHT_M = 0.03
 """Height of the walls of the bin above its floor."""
 _INNER_M, _WALL_M, _FLOOR_M = 0.05, 0.005, 0.004
-_ROOM_M = 0.14
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class PickPlace(Task):
 
     def draw(self, view: View, rng: np.random.Generator) -> Float64:
         """Cube anywhere in 18 × 40 cm, the bin elsewhere in it, both turned, the arm somewhere above."""
-        cube, bin_ = stand_apart(rng, _ROOM_M)
+        cube, bin_ = random_places(rng)
         physics = view.random_arm(rng)
         view.place(physics, "cube", (*cube, 0.5 * SIDE_M), rng.uniform(-np.pi / 6, np.pi / 6))
         view.place(physics, "bin", (*bin_, 0.0), rng.uniform(-np.pi / 8, np.pi / 8))
