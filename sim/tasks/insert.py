@@ -8,7 +8,7 @@ import numpy as np
 from robotrl.errors import ConfigurationError
 from robotrl.types import Bool, Float64
 from sim.robots import panda
-from sim.tasks.base import FAILURES, Block, Measurement, Task, View, box_xml, lost, square_yaw, random_places
+from sim.tasks.base import FAILURES, Block, Measurement, Task, View, box_xml, lost, random_places, square_yaw
 
 WIDTH_M, HEIGHT_M, DEPTH_M = 0.03, 0.07, 0.03
 """Side and height of the peg, depth of the hole."""

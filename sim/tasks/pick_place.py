@@ -8,7 +8,7 @@ import numpy as np
 from robotrl.errors import ConfigurationError
 from robotrl.types import Bool, Float64
 from sim.robots import panda
-from sim.tasks.base import FAILURES, Block, Measurement, Task, View, box_xml, lost, square_yaw, random_places
+from sim.tasks.base import FAILURES, Block, Measurement, Task, View, box_xml, lost, random_places, square_yaw
 
 SIDE_M = 0.04
 """Side of the cube."""
@@ -56,7 +56,7 @@ class PickPlace(Task):
     <body name="bin" mocap="true" pos="0.5 0.15 0">{walls}</body>"""
 
     def draw(self, view: View, rng: np.random.Generator) -> Float64:
-        """Cube anywhere in 18 × 40 cm, the bin elsewhere in it, both turned, the arm somewhere above."""
+        """Cube anywhere in 18 × 30 cm, the bin in 12 × 8 cm beside it, both turned, the arm somewhere above."""
         cube, bin_ = random_places(rng)
         physics = view.random_arm(rng)
         view.place(physics, "cube", (*cube, 0.5 * SIDE_M), rng.uniform(-np.pi / 6, np.pi / 6))
