@@ -11,7 +11,7 @@ import cattrs
 from omegaconf import DictConfig
 
 from robotrl.configuration import plain
-from robotrl.errors import ConfigurationError
+from robotrl.errors import ConfigurationError, RobotRLError
 from robotrl.improve import ImproveConfig, Improvement
 from robotrl.parts import Parts
 from robotrl.progress import say
@@ -29,8 +29,7 @@ _FILMED = 4
 
 def improve(config: DictConfig) -> None:
     """The whole loop, from demonstrations to the report."""
-    names = [f.name for f in fields(ImproveConfig)]
-    settings = cattrs.structure({name: config[name] for name in names}, ImproveConfig)
+    settings = _settings(config)
     with _opened(config, settings.seed, settings.worlds, may_differ=("recordings", "run", "worlds")) as steps:
         Improvement(settings, steps).run()
         steps.record(config.recordings)
@@ -142,6 +141,17 @@ def _opened(config: DictConfig, seed: int, worlds: int, may_differ: Sequence[str
     free = list(values) if may_differ is None else may_differ
     with RunDirectory.open(Path(config.run), values, parts.spec.fingerprint, may_differ=free) as run:
         yield Steps(parts, run, seed, worlds)
+
+
+def _settings(config: DictConfig) -> ImproveConfig:
+    values = {f.name: config[f.name] for f in fields(ImproveConfig)}
+    try:
+        return cattrs.structure(values, ImproveConfig)
+    except cattrs.ClassValidationError as group:
+        for error in group.exceptions:
+            if isinstance(error, RobotRLError):
+                raise error from None
+        raise ConfigurationError("; ".join(cattrs.transform_error(group, "improve"))) from None
 
 
 def _stages(steps: Steps) -> list[str]:

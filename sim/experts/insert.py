@@ -9,6 +9,7 @@ from sim.experts.guide import (
     Goal,
     Guide,
     between_pads,
+    careful,
     fetch,
     funnel,
     leave,
@@ -45,7 +46,7 @@ def law(element: Elements) -> Goal:
     down = np.maximum(height - lift, -_MAX_PUSH_M)
     peg_up = np.concatenate([element("peg")[:, 3:5], np.ones((len(lift), 1))], axis=-1)
     carry = Goal(
-        shift=np.concatenate([way * sideways(lift, height), down[:, None]], axis=-1),
+        shift=careful(np.concatenate([way * sideways(lift, height), down[:, None]], axis=-1), 2.0 * norm(way)),
         turn=upright(peg_up) + hole_yaw[:, None] * VERTICAL,
         opening=np.zeros(len(lift)),
         phase=np.where(inside, 3, 2),

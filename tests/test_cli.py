@@ -1,0 +1,109 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from robotrl.cli import COMMANDS, main
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    code = main(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_usage_lists_every_command_and_where_to_start(capsys):
+    code, out, _ = run(capsys)
+    assert code == 0
+    assert all(name in out for name in COMMANDS)
+    assert "robotrl improve" in out
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("view", "report")])
+def test_help_shows_options_and_choices(capsys, command):
+    code, out, _ = run(capsys, command, "--help")
+    assert code == 0
+    assert "options and their values" in out
+
+
+def test_cfg_prints_the_configuration_and_runs_nothing(capsys, tmp_path):
+    code, out, _ = run(capsys, "improve", "--cfg", "job", f"run={tmp_path / 'never'}", "seed=3")
+    assert code == 0
+    assert "seed: 3" in out
+    assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("imprve",), "Did you mean 'improve'"),
+        (("improve", "task=insrt"), "Did you mean 'insert'"),
+        (("improve", "policy=act"), "no policy is called 'act'"),
+        (("improve", "demonstratons=3"), "Did you mean 'demonstrations'"),
+        (("improve", "--vdeo"), "Did you mean '--video'"),
+        (("improve", "rounds=0"), "rounds=0: expected at least 1"),
+        (("improve", "final_episodes=-1"), "final_episodes=-1"),
+        (("improve", "seed=1000"), "expected 0..999"),
+        (("improve", "rounds=two"), "rounds"),
+        (("evaluate", "episodes=0"), "asked for 0 seeds"),
+        (("collect", "episodes=0"), "asked for 0 seeds"),
+        (("evaluate", "seeds=finale", "episodes=2"), "Did you mean 'final'"),
+        (("evaluate", "episodes=2"), "policies/0"),
+        (("view", "nowhere"), "nowhere"),
+        (("report", "nowhere"), "nowhere"),
+        (("improve", "data=nowhere"), "not an episode store"),
+    ],
+)
+def test_a_mistake_ends_with_one_message_that_says_what_to_do(capsys, tmp_path, arguments, told):
+    where = () if arguments[0] in ("view", "report", "imprve") else (f"run={tmp_path / 'run'}",)
+    code, _, err = run(capsys, *arguments, *where)
+    assert code == 2
+    assert told in err
+    assert err.startswith("error: ") and "Traceback" not in err
+
+
+def test_a_run_directory_that_is_a_file_is_refused(capsys, tmp_path):
+    path = tmp_path / "file"
+    path.write_text("mine")
+    code, _, err = run(capsys, "collect", "episodes=1", f"run={path}")
+    assert (code, path.read_text()) == (2, "mine")
+    assert str(path) in err
+
+
+def test_collect_then_evaluate_refuses_a_run_of_another_task(capsys, tmp_path):
+    assert run(capsys, "collect", "task=pick_place", "episodes=2", "worlds=2", f"run={tmp_path}")[0] == 0
+    code, _, err = run(capsys, "collect", "task=insert", "stage=more", "episodes=2", f"run={tmp_path}")
+    assert code == 2
+    assert "environment" in err
+
+
+def test_a_full_disk_is_one_message_and_keeps_what_was_committed(tmp_path):
+    code = (
+        "import resource, signal, sys\n"
+        "from robotrl.cli import main\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))\n"
+        f"sys.exit(main(['collect', 'episodes=4', 'worlds=2', 'run={tmp_path / 'run'}']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ") and "Traceback" not in done.stderr
+
+
+def test_ctrl_c_says_that_nothing_is_lost_and_resuming_finishes(tmp_path):
+    command = [sys.executable, "-m", "robotrl.cli", "collect", "episodes=30", "worlds=2", f"run={tmp_path / 'run'}"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    journal = Path(tmp_path / "run" / "store" / "writers" / "main" / "journal.jsonl")
+    while process.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") >= 3):
+        pass
+    process.send_signal(2)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in err and "Traceback" not in err
+    before = journal.read_bytes()
+    assert subprocess.run(command, capture_output=True, timeout=120).returncode == 0
+    after = journal.read_bytes()
+    assert after.startswith(before)
+    assert after.count(b"\n") == 30
