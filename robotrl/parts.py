@@ -16,6 +16,7 @@ from robotrl.errors import ConfigurationError, RobotRLError
 from robotrl.interfaces import Environment, Labeler, Objective, Operator, Policy
 from robotrl.learn.checkpoint import SavedPolicy, load_policy
 from robotrl.learn.learner import LearnerConfig
+from robotrl.rollout.disturbance import Pushes
 from robotrl.rollout.loop import Execution
 from robotrl.specs import EnvironmentSpec
 from robotrl.types import Float64, UInt8
@@ -45,6 +46,10 @@ class Parts:
     def demonstrator(self, worlds: int) -> Policy:
         """The expert as a policy."""
         return self._make("task.demonstrator", expert=self.expert(worlds))
+
+    def pushes(self) -> Pushes:
+        """What disturbs demonstrations."""
+        return self._make("task.pushes")
 
     def render(self, physics: Float64) -> UInt8:
         """Pictures (T, H, W, 3) of physics states (T, X)."""

@@ -62,11 +62,9 @@ class Steps:
         """Record an expert's episodes; failed ones are stored and never trained on."""
         origin = Origin(self.run.path.name, stage, "demonstration", operator="expert", solo=True)
         execution = Execution(execute=1)
-        return self._collect(
-            Rollout(self.parts.environment(self.worlds), self.parts.demonstrator(self.worlds), execution, origin),
-            starts,
-            stage,
-        )
+        environment, demonstrator = self.parts.environment(self.worlds), self.parts.demonstrator(self.worlds)
+        rollout = Rollout(environment, demonstrator, execution, origin, pushes=self.parts.pushes())
+        return self._collect(rollout, starts, stage)
 
     def import_demonstrations(self, stage: str, source: Path) -> Result:
         """Copy the demonstrations of another store of the same task into this run."""

@@ -149,7 +149,7 @@ def _append(
 
 def _rows(episode: Episode) -> dict[str, NDArray[Any]]:
     held = np.minimum(np.arange(episode.length + 1), episode.length - 1)
-    return {"state": episode.state, "action": episode.action[held], "source": tick_sources(episode)[held]}
+    return {"state": episode.state, "action": episode.action_requested[held], "source": tick_sources(episode)[held]}
 
 
 def _map(path: Path, rows: int, width: int, dtype: np.dtype[Any]) -> NDArray[Any]:

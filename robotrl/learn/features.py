@@ -8,21 +8,22 @@ from robotrl.errors import DataError
 from robotrl.specs import ArraySpec
 from robotrl.types import Float32
 
-FINE_SCALE_M = 0.02
-"""Distance over which the fine-scale features saturate."""
+FINE_SCALES = {"m": (0.02, 0.004), "rad": (0.1, 0.02)}
+"""Distances and angles over which the fine-scale features saturate, by unit."""
 
 _CLIP = 5.0
 _CONSTANT = 1e-4
 _FLOOR = 1e-2
 
 
-def fine_elements(spec: ArraySpec) -> tuple[int, ...]:
-    """Indices of the relative positions: elements in metres whose name says from where to where ("tool_to_peg.x")."""
-    return tuple(
-        i
+def fine_elements(spec: ArraySpec) -> list[tuple[int, float]]:
+    """Index and scale of the fine features: relative poses, whose name says from where to where ("tool_to_peg.x")."""
+    return [
+        (i, scale)
         for i, (name, unit) in enumerate(zip(spec.elements, spec.units, strict=True))
-        if unit == "m" and "_to_" in name
-    )
+        if "_to_" in name
+        for scale in FINE_SCALES.get(unit, ())
+    ]
 
 
 def mean_and_std(values: Float32) -> tuple[Float32, Float32]:
@@ -44,6 +45,7 @@ class StateFeatures(nn.Module):
     mean: Tensor
     scale: Tensor
     fine: Tensor
+    fine_scale: Tensor
 
     def __init__(self, spec: ArraySpec) -> None:
         super().__init__()
@@ -51,7 +53,8 @@ class StateFeatures(nn.Module):
         self.size = spec.size + len(fine)
         self.register_buffer("mean", torch.zeros(spec.size))
         self.register_buffer("scale", torch.zeros(spec.size))
-        self.register_buffer("fine", torch.tensor(fine, dtype=torch.int64), persistent=False)
+        self.register_buffer("fine", torch.tensor([i for i, _ in fine], dtype=torch.int64), persistent=False)
+        self.register_buffer("fine_scale", torch.tensor([s for _, s in fine]), persistent=False)
 
     @property
     def fitted(self) -> bool:
@@ -72,4 +75,4 @@ class StateFeatures(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         """Features (..., F) of `states` (..., S) in raw units."""
         coarse = ((states - self.mean) / self.scale).clamp(-_CLIP, _CLIP)
-        return torch.cat([coarse, torch.tanh(states[..., self.fine] / FINE_SCALE_M)], dim=-1)
+        return torch.cat([coarse, torch.tanh(states[..., self.fine] / self.fine_scale)], dim=-1)

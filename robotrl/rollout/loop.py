@@ -14,6 +14,7 @@ from robotrl import seeds
 from robotrl.errors import ConfigurationError
 from robotrl.interfaces import Critic, Environment, Operator, Policy
 from robotrl.rollout.clocks import Clock, VirtualClock
+from robotrl.rollout.disturbance import Pushes
 from robotrl.rollout.execution import ChunkExecutor, ExecutionMode, Synchronous
 from robotrl.rollout.latency import LatencyModel, UniformLatency
 from robotrl.rollout.recorder import Recorder
@@ -63,6 +64,7 @@ class Rollout:
         operator: may take over; the loop then advances by single ticks.
         critic: tells the operator each world's success probability.
         clock: paces ticks; simulated time when None.
+        pushes: added to what is requested before it is executed; none when None.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Rollout:
         operator: Operator | None = None,
         critic: Critic | None = None,
         clock: Clock | None = None,
+        pushes: Pushes | None = None,
     ) -> None:
         self.environment, self.policy, self.execution, self.origin = environment, policy, execution, origin
         self.operator, self.critic = operator, critic
@@ -84,6 +87,8 @@ class Rollout:
             execution.mode, n, policy.chunk_length, execution.execute, self.spec.action.size, execution.latency.forecast
         )
         self.recorder = Recorder(self.spec, n)
+        self._pushes = pushes
+        self._pushed = np.zeros((n, self.spec.horizon, self.spec.action.size), np.float32)
         self._seed = np.full(n, -1, np.int64)
         self._running = np.zeros(n, bool)
         self._started = np.zeros(n, bool)
@@ -123,6 +128,9 @@ class Rollout:
         self.recorder.begin(rows, observation)
         self._executed[rows] = hold_action(self.spec, observation.state[rows])
         self.executor.new_epoch(rows, self._executed[rows])
+        if self._pushes is not None:
+            for row in rows:
+                self._pushed[row] = self._pushes.path(self.spec, int(self._seed[row]))
         self._running[rows] = self._started[rows] = True
         self._human[rows] = False
         self._chunk_count[rows] = 0
@@ -155,6 +163,9 @@ class Rollout:
         actions = planned.actions
         if command is not None:
             actions = np.where(command.active[:, None, None], command.actions[:, None], actions)
+        if self._pushes is not None:
+            index = np.minimum(observation.tick[:, None] + np.arange(ticks), self.spec.horizon - 1)
+            actions = actions + np.take_along_axis(self._pushed, index[..., None], axis=1)
         transition = self.environment.step(actions, moving)
         self.recorder.ticks(transition, planned, command, probability)
         for k in range(ticks):

@@ -70,9 +70,9 @@ class Expert:
         """Actions (n, A) for `state` (n, S), with `noise` (n, 4) m and rad at full speed on the tool's way."""
         goal = self.goal(state)
         shift, turn = _limited(goal.shift, _MAX_LEAD_M), _limited(goal.turn, _MAX_LEAD_RAD)
-        # Wander on the way, but not where it gets precise.
+        # The hand wanders most at full speed.
         way = np.sqrt(np.square(shift[:, :2]).sum(-1, keepdims=True)) / _MAX_LEAD_M
-        loose = np.clip(1.5 * way - 0.3, 0.05, 1.0)
+        loose = goal.freedom[:, None] * np.clip(1.5 * way - 0.3, 0.5, 1.0)
         shift = shift + loose * noise[:, :3]
         turn = turn + loose * noise[:, 3:] * np.array([0.0, 0.0, 1.0])
         joints = self._arm.reach(state[:, :7], shift, turn)

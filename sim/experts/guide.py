@@ -18,7 +18,6 @@ OPEN_M = 0.07
 """Opening with which the gripper approaches and leaves."""
 HOVER_M = 0.08
 """Height above the goal at which the tool arrives."""
-_NEAR_M, _CAREFUL_LEAD_M = 0.09, 0.012
 RETREAT_M = 0.10
 """Height above the object to which the tool withdraws."""
 
@@ -28,13 +27,14 @@ class Goal:
     """Where n tools should go from where they are.
 
     `shift` (n, 3) m in the world; `turn` (n, 3) rad, rotation vector in the world; `opening` (n,) m of the gripper;
-    `phase` (n,) index into `Guide.phases`.
+    `phase` (n,) index into `Guide.phases`; `freedom` (n,) in [0, 1], how much of its noise the hand may keep.
     """
 
     shift: Float64
     turn: Float64
     opening: Float64
     phase: Int64
+    freedom: Float64
 
     def where(self, condition: Bool, other: "Goal") -> "Goal":
         """`other` in the worlds (n,) where `condition` holds, this goal elsewhere."""
@@ -44,6 +44,7 @@ class Goal:
             np.where(column, other.turn, self.turn),
             np.where(condition, other.opening, self.opening),
             np.where(condition, other.phase, self.phase),
+            np.where(condition, other.freedom, self.freedom),
         )
 
 
@@ -76,14 +77,25 @@ def sideways(height: Float64, wanted: Float64) -> Float64:
     return np.clip(1.0 - (wanted - height) / 0.03, 0.0, 1.0)[:, None]
 
 
+def freedom_at(height: Float64, steady_m: float) -> Float64:
+    """How much the hand may wander at a `height` (n,) m above its goal: not at all below `steady_m`, fully 2 cm higher.
+
+    So it arrives a little off and has to come back, which shows a policy how, and is still where it gets precise.
+    """
+    return np.clip((height - steady_m) / 0.02, 0.0, 1.0)
+
+
 def upright(axis: Float64, up: float = 1.0) -> Float64:
     """Rotation vector (n, 3) rad, right for small tilts, that makes `axis` (n, 3) point up (down where `up` is -1)."""
     return up * np.stack([axis[:, 1], -axis[:, 0], np.zeros(len(axis))], axis=-1)
 
 
-def careful(shift: Float64, distance: Float64) -> Float64:
-    """`shift` (n, 3) m, shortened where the goal is near, `distance` (n,) m away: 5 mm a tick there, as a person slows."""
-    longest = np.where(distance < _NEAR_M, _CAREFUL_LEAD_M, np.inf)[:, None]
+def careful(shift: Float64, distance: Float64, near_m: float, lead_m: float) -> Float64:
+    """`shift` (n, 3) m, at most `lead_m` where the goal is nearer than `near_m` by its `distance` (n,) m.
+
+    A person slows down near things, which also leaves a policy that acts in chunks the time to look again.
+    """
+    longest = np.where(distance < near_m, lead_m, np.inf)[:, None]
     length = np.sqrt(np.square(shift).sum(-1, keepdims=True))
     return shift * np.minimum(1.0, longest / np.maximum(length, 1e-9))
 
@@ -111,16 +123,19 @@ def fetch(
     apart = norm(reach[:, :2]) + 0.04 * np.abs(yaw)
     clear = funnel(apart, 0.006, 5.0, HOVER_M)
     shift = np.concatenate([reach[:, :2] * sideways(-reach[:, 2], clear), reach[:, 2:] + clear[:, None]], axis=-1)
-    shift = careful(shift, norm(reach))
+    shift = careful(shift, norm(reach), 0.09, 0.012)
     around = (apart < 0.007) & (np.abs(reach[:, 2]) < 0.006)
     # Fingers that are half closed around the object go on closing although it moved a little.
     closing = around | (between_pads(offset) & (gripper < width_m + 0.015))
     turn = upright(tool[:, 6:9], -1.0) - yaw[:, None] * VERTICAL
-    return Goal(shift, turn, np.where(closing, 0.0, open_m), closing.astype(np.int64))
+    freedom = np.where(closing, 0.0, freedom_at(-reach[:, 2], 0.02))
+    return Goal(shift, turn, np.where(closing, 0.0, open_m), closing.astype(np.int64), freedom)
 
 
 def leave(reach_z: Float64, gripper: Float64, width_m: float, phase: int) -> Goal:
     """Open where the tool is, then rise to `RETREAT_M` above the object, which is `reach_z` (n,) m above the tool."""
     rise = np.where(gripper > width_m + 0.012, np.maximum(RETREAT_M + reach_z, 0.0), 0.0)
     still = np.zeros((len(rise), 3))
-    return Goal(rise[:, None] * VERTICAL, still, np.full(len(rise), OPEN_M), np.full(len(rise), phase))
+    return Goal(
+        rise[:, None] * VERTICAL, still, np.full(len(rise), OPEN_M), np.full(len(rise), phase), np.zeros(len(rise))
+    )

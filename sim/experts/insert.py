@@ -11,6 +11,7 @@ from sim.experts.guide import (
     between_pads,
     careful,
     fetch,
+    freedom_at,
     funnel,
     leave,
     norm,
@@ -45,11 +46,13 @@ def law(element: Elements) -> Goal:
     height = np.where(inside | (away < 0.001), 0.0, _RIM_M + funnel(away, 0.001, 4.0, HOVER_M - _RIM_M))
     down = np.maximum(height - lift, -_MAX_PUSH_M)
     peg_up = np.concatenate([element("peg")[:, 3:5], np.ones((len(lift), 1))], axis=-1)
+    shift = np.concatenate([way * sideways(lift, height), down[:, None]], axis=-1)
     carry = Goal(
-        shift=careful(np.concatenate([way * sideways(lift, height), down[:, None]], axis=-1), 2.0 * norm(way)),
+        shift=careful(careful(shift, norm(way), 0.045, 0.012), norm(way), 0.012, 0.006),
         turn=upright(peg_up) + hole_yaw[:, None] * VERTICAL,
         opening=np.zeros(len(lift)),
         phase=np.where(inside, 3, 2),
+        freedom=freedom_at(lift, _RIM_M + 0.008),
     )
     reach_z = tool_to_world(tool, offset)[:, 2]
     goal = fetch(tool, offset, peg_yaw, gripper, WIDTH_M).where(held, carry)

@@ -11,6 +11,7 @@ from sim.experts.guide import (
     Guide,
     between_pads,
     fetch,
+    freedom_at,
     funnel,
     leave,
     norm,
@@ -46,6 +47,7 @@ def law(element: Elements) -> Goal:
         turn=upright(tool[:, 6:9], -1.0) + np.zeros_like(VERTICAL),
         opening=np.zeros(len(lift)),
         phase=np.full(len(lift), 2),
+        freedom=freedom_at(lift, _OVER_M),
     )
     reach_z = tool_to_world(tool, offset)[:, 2]
     beside = norm(way) < _BESIDE_M
