@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -15,7 +15,7 @@ from robotrl.errors import ConfigurationError, RobotRLError
 from robotrl.improve import ImproveConfig, Improvement
 from robotrl.parts import Parts
 from robotrl.progress import say
-from robotrl.rundir import RunDirectory
+from robotrl.rundir import RunDirectory, read_config
 from robotrl.steps import Steps
 from robotrl.types import Episode, Int64
 from robotrl.view import open as opening
@@ -132,14 +132,15 @@ def doctor(config: DictConfig) -> None:
 
 
 @contextmanager
-def _opened(config: DictConfig, seed: int, worlds: int, may_differ: Sequence[str] | None = None) -> Generator[Steps]:
+def _opened(config: DictConfig, seed: int, worlds: int, may_differ: Collection[str] | None = None) -> Generator[Steps]:
     """The run directory of `config`, held while the body works.
 
     A single step may join any run of its task; `improve` resumes only what it started with the same configuration.
     """
-    parts, values = Parts(config), plain(config)
-    free = list(values) if may_differ is None else may_differ
-    with RunDirectory.open(Path(config.run), values, parts.spec.fingerprint, may_differ=free) as run:
+    parts, values, path = Parts(config), plain(config), Path(config.run)
+    stored = read_config(path) if (path / "config.yaml").is_file() else {}
+    free = {*values, *stored} if may_differ is None else may_differ
+    with RunDirectory.open(path, values, parts.spec.fingerprint, may_differ=free) as run:
         yield Steps(parts, run, seed, worlds)
 
 
