@@ -18,7 +18,6 @@ from robotrl.progress import say
 from robotrl.rundir import RunDirectory, read_config
 from robotrl.steps import Steps
 from robotrl.types import Episode, Int64
-from robotrl.view import open as opening
 from robotrl.view.from_events import report_of
 from robotrl.view.report import headline, write_report
 from robotrl.view.report_data import summary
@@ -105,6 +104,8 @@ def label(config: DictConfig) -> None:
 
 def view(config: DictConfig) -> None:
     """Open, serve or export a run's recordings."""
+    from robotrl.view import open as opening  # imports Rerun, which takes seconds
+
     found = opening.recordings(config.run)
     found = found if config.episode is None else opening.select(found, config.episode)
     if config.export is not None:

@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom, rankdata
+from scipy.special import bdtrc
 
 from robotrl.errors import ConfigurationError
 
@@ -71,7 +71,7 @@ def mcnemar(gained: int, lost: int) -> float:
     The probability of at least `gained` heads in `gained` + `lost` fair tosses (McNemar 1947, exact form); 1 when
     nothing disagrees.
     """
-    return float(binom.sf(gained - 1, gained + lost, 0.5)) if gained + lost else 1.0
+    return float(bdtrc(gained - 1, gained + lost, 0.5)) if gained else 1.0
 
 
 def auc(scores: ArrayLike, labels: ArrayLike) -> float:
@@ -87,7 +87,9 @@ def auc(scores: ArrayLike, labels: ArrayLike) -> float:
     positives, negatives = int(y.sum()), int((~y).sum())
     if positives == 0 or negatives == 0:
         return math.nan
-    rank_sum = float(rankdata(s)[y].sum())
+    _, place, count = np.unique(s, return_inverse=True, return_counts=True)
+    rank = np.cumsum(count) - (count - 1) / 2  # ties share the mean of their ranks
+    rank_sum = float(rank[place][y].sum())
     return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives)
 
 

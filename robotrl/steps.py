@@ -33,7 +33,6 @@ from robotrl.rollout.loop import Execution, Origin, Rollout
 from robotrl.rundir import RunDirectory
 from robotrl.seeds import seed_range
 from robotrl.types import Int64
-from robotrl.view.rerun_sink import RerunSink, few_of_each
 
 Result = dict[str, Any]
 """What a step leaves in the event log; JSON."""
@@ -164,6 +163,8 @@ class Steps:
 
     def record(self, each: int) -> None:
         """Write `each` episodes of every stage, outcome and kind of control as Rerun recordings."""
+        from robotrl.view.rerun_sink import RerunSink, few_of_each  # seconds to import
+
         sink = RerunSink(self.run.rerun, self.parts.spec, few_of_each(each))
         for episode in self.store.snapshot().episodes():
             sink.on_episode(episode)
