@@ -62,7 +62,7 @@ def train(config: DictConfig) -> None:
             f"train-{version}",
             lambda: steps.train(version, f"version-{version}", config.updates, config.start, {}),
         )
-    say(f"  version {version} trained on {result['episodes']} episodes, loss {result['loss']:.4f}")
+    say(f"  version {version} trained on {result['episodes']} episodes, loss {result['loss_last']:.4f}")
     say(f"  next    robotrl evaluate {shlex.quote(str(config.run))} version={version}")
 
 

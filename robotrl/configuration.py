@@ -15,6 +15,10 @@ from omegaconf.errors import OmegaConfBaseException
 from robotrl.errors import ConfigurationError, unknown_name
 
 
+_OF_ONE_COMMAND = {"run", "stage", "episodes", "version", "start", "updates", "seeds", "video", "name", "worlds"}
+"""Options that a command never takes over from its run."""
+
+
 def config_directory() -> Path:
     """The folder of configuration files: inside the installed package, or at the root of a checkout."""
     package = Path(__file__).resolve().parent
@@ -46,7 +50,7 @@ def with_run_values(config: DictConfig, overrides: Sequence[str]) -> DictConfig:
     stored: Any = OmegaConf.load(stored_path)
     given = {o.lstrip("+~").partition("=")[0].partition(".")[0] for o in overrides}
     merged = OmegaConf.create(plain(config))
-    for key in set(merged) & set(stored) - given - {"run"}:
+    for key in set(merged) & set(stored) - given - _OF_ONE_COMMAND:
         merged[key] = stored[key]
     OmegaConf.set_readonly(merged, True)
     return merged

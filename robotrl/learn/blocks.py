@@ -48,7 +48,7 @@ def map_blocks(
 
     def run(start: int) -> Float32:
         with torch.inference_mode():
-            return function(*(torch.from_numpy(a[start : start + rows]) for a in padded)).numpy()
+            return function(*(torch.from_numpy(np.array(a[start : start + rows])) for a in padded)).numpy()
 
     starts = range(0, count + padding, rows)
     if threads == 1 or len(starts) == 1:
