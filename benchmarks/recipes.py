@@ -129,6 +129,11 @@ def row(name: str, found: dict[str, list[Evaluation]]) -> dict[str, float]:
     }
 
 
+def cell(r: dict[str, float]) -> str:
+    """A row's columns for one seed."""
+    return f"  {r['success']:15.1%}  {r['spread']:6.1%}  {r['over_demos']:+7.1%} [{r['low']:+.1%}, {r['high']:+.1%}]"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -148,14 +153,7 @@ def main() -> None:
         comparison.run.close()
     print(f"\n{'recipe':<22}" + "".join(f"  seed {s}: success  spread  over demonstrations" for s in table))
     for name in next(iter(table.values())):
-        cells = (t[name] for t in table.values())
-        print(
-            f"{name:<22}"
-            + "".join(
-                f"  {r['success']:15.1%}  {r['spread']:6.1%}  {r['over_demos']:+7.1%} [{r['low']:+.1%}, {r['high']:+.1%}]"
-                for r in cells
-            )
-        )
+        print(f"{name:<22}" + "".join(cell(rows[name]) for rows in table.values()))
     if arguments.json:
         print(json.dumps({"benchmark": "recipes", "seeds": table}))
 

@@ -14,7 +14,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from robotrl.errors import ConfigurationError, unknown_name
 
-
 _OF_ONE_COMMAND = {"run", "stage", "episodes", "version", "start", "updates", "seeds", "video", "name", "worlds"}
 """Options that a command never takes over from its run."""
 
