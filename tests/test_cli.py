@@ -1,6 +1,8 @@
-import os
+import signal
 import subprocess
 import sys
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -94,11 +96,13 @@ def test_a_full_disk_is_one_message_and_keeps_what_was_committed(tmp_path):
 
 def test_ctrl_c_says_that_nothing_is_lost_and_resuming_finishes(tmp_path):
     command = [sys.executable, "-m", "robotrl.cli", "collect", "episodes=30", "worlds=2", f"run={tmp_path / 'run'}"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    # A shell starts background jobs with SIGINT ignored, and children inherit that.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
     journal = Path(tmp_path / "run" / "store" / "writers" / "main" / "journal.jsonl")
     while process.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") >= 3):
-        pass
-    process.send_signal(2)
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted" in err and "Traceback" not in err
