@@ -35,7 +35,7 @@ def assert_holds(cache: TrainingCache, places: list[int]) -> None:
         assert cache.length[i] == episode.length
         rows = slice(cache.start[i], cache.start[i] + episode.length)
         np.testing.assert_array_equal(cache.state[cache.start[i] :][: episode.length + 1], episode.state)
-        np.testing.assert_array_equal(cache.action[rows], episode.action)
+        np.testing.assert_array_equal(cache.action[rows], episode.action_requested)
         np.testing.assert_array_equal(cache.source[rows], tick_sources(episode))
 
 
@@ -105,12 +105,12 @@ def test_a_bit_flipped_in_the_index_rebuilds_the_cache(store):
 def test_an_episode_that_was_replaced_is_read_again(store):
     commit(store, 0)
     TrainingCache.build(store, store.snapshot())
-    changed = replace(EPISODES[0], action=EPISODES[0].action + 1)
+    changed = replace(EPISODES[0], action_requested=EPISODES[0].action_requested + 1)
     other = EpisodeStore.create(store.root.parent / "other", store.spec)
     with other.writer() as writer:
         writer.on_episode(changed)
     cache = TrainingCache.build(other, other.snapshot(), root=store.root / "cache")
-    np.testing.assert_array_equal(cache.action[cache.start[0] :][: changed.length], changed.action)
+    np.testing.assert_array_equal(cache.action[cache.start[0] :][: changed.length], changed.action_requested)
 
 
 def test_a_damaged_episode_is_an_error_and_leaves_the_cache_usable(store):
