@@ -113,7 +113,10 @@ def view(config: DictConfig) -> None:
     elif config.web:
         server = opening.serve_web(found)
         say(f"  {opening.web_address()}\n  Ctrl-C ends it")
-        server.wait()
+        try:
+            server.wait()
+        finally:
+            server.terminate()
     else:
         opening.open_viewer(found)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+import rerun_cli
 from rerun.chunk import RrdReader
 
 from robotrl.data.durable import ensure_directory, storage_errors
@@ -51,7 +52,10 @@ def _names(paths: Sequence[Path], most: int = 12) -> str:
 
 def _rerun(*arguments: str) -> list[str]:
     """A command line of the Rerun that belongs to this Python."""
-    return [sys.executable, "-m", "rerun", *arguments]
+    binary = Path(rerun_cli.__file__).parent / "rerun"
+    # Started directly where it can be: behind `python -m rerun` it outlives the process that we would end.
+    program = [str(binary)] if binary.exists() else [sys.executable, "-m", "rerun"]
+    return [*program, *arguments]
 
 
 def viewer_command(paths: Sequence[Path], port: int = 9876) -> list[str]:
