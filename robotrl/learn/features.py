@@ -35,11 +35,11 @@ def mean_and_std(values: Float32) -> tuple[Float32, Float32]:
 
 
 class StateFeatures(nn.Module):
-    """Normalised state and fine-scale relative positions: (..., S) in raw units → (..., F).
+    """Normalised state and fine-scale relative poses: (..., S) in raw units → (..., F).
 
-    Millimetres decide an insertion, but they vanish beside a reach of half a metre. So every relative position
-    (`fine_elements`) appears twice: normalised, and as tanh(x / 0.02 m). The fitted numbers are buffers and travel
-    with the weights.
+    Millimetres decide an insertion, but they vanish beside a reach of half a metre. So every relative pose
+    (`fine_elements`) appears normalised and as tanh(x / scale), once for each of `FINE_SCALES`. The fitted numbers are
+    buffers and travel with the weights.
     """
 
     mean: Tensor
