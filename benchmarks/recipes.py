@@ -67,13 +67,18 @@ class Comparison:
         say(f"[seed {self.seed}] {name}")
         return self.run.stage(name, function)
 
-    def collect(self) -> None:
-        """The base, and every recipe's data: rollouts, takeovers, and demonstrations for the same seconds."""
+    def base(self) -> Result:
+        """The base from demonstrations; returns what recording them took."""
         c, steps = self.config, self.steps()
         demos = steps.starts("train", c.demonstrations)
-        base = self.stage("demonstrations", lambda: steps.demonstrate("demonstrations", demos))
+        took = self.stage("demonstrations", lambda: steps.demonstrate("demonstrations", demos))
         self.stage("base/labels", lambda: steps.label("base", "base_labels", ["demonstrations"]))
         self.stage("base/train", lambda: steps.train(BASE, "base", c.base_updates, None, {}))
+        return took
+
+    def collect(self) -> None:
+        """Every recipe's data: rollouts, takeovers, and demonstrations for the same seconds."""
+        c, steps, base = self.config, self.steps(), self.base()
         starts = steps.starts("train", c.rollouts, block=10)
         self.stage("rollouts", lambda: steps.roll_out("rollouts", BASE, starts))
         self.stage("critic", lambda: steps.fit_critic("base", ["rollouts"]))

@@ -109,13 +109,11 @@ class Steps:
         """
         snapshot = self._of(stages)
         episodes, labeler = list(snapshot.episodes()), self.parts.labels(labels)
-        columns = labeler.label(episodes, [])
-        verdict = None
-        if critic is not None:
-            scores = self.critic(critic).cross_fit_scores(episodes)
-            weighted = labeler.label(episodes, scores)
-            verdict = judge_critic(episodes, scores, weighted)
-            columns = weighted if verdict.usable else columns
+        scores = [] if critic is None else self.critic(critic).cross_fit_scores(episodes)
+        columns = labeler.label(episodes, scores)
+        verdict = None if critic is None else judge_critic(episodes, scores, columns)
+        if verdict is not None and not verdict.usable:
+            columns = labeler.label(episodes, [])
         mass = Mass.of(episodes, columns)
         if mass.failure_share > REFUSE_FAILURE_SHARE:
             raise ConfigurationError(

@@ -7,7 +7,7 @@ import numpy as np
 
 from robotrl.interfaces import Columns
 from robotrl.stats import effective_sample_size
-from robotrl.types import Episode
+from robotrl.types import Episode, Float64
 
 WARN_FAILURE_SHARE = 0.05
 REFUSE_FAILURE_SHARE = 0.15
@@ -23,6 +23,7 @@ class Mass:
         effective_share: effective sample size (Kish) over ticks of any weight, in (0, 1]. It predicts nothing alone.
         demonstrations, corrections, autonomous: parts on demonstrations, a person's ticks, the policy's own ticks.
         ticks: ticks of any weight.
+        histogram: (low, high, ticks) of these weights as multiples of their mean.
     """
 
     failure_share: float
@@ -31,6 +32,7 @@ class Mass:
     corrections: float
     autonomous: float
     ticks: int
+    histogram: tuple[tuple[float, float, int], ...]
 
     @staticmethod
     def of(episodes: Sequence[Episode], columns: Sequence[Columns]) -> "Mass":
@@ -48,4 +50,14 @@ class Mass:
             corrections=float(weight[human].sum()) / total,
             autonomous=float(weight[own].sum()) / total,
             ticks=len(used),
+            histogram=_histogram(used),
         )
+
+
+def _histogram(weight: Float64) -> tuple[tuple[float, float, int], ...]:
+    """Twelve equal bins from 0 to the largest weight; none without weights."""
+    if len(weight) == 0:
+        return ()
+    relative = weight / weight.mean()
+    counts, edges = np.histogram(relative, bins=12, range=(0.0, float(relative.max())))
+    return tuple((float(a), float(b), int(n)) for a, b, n in zip(edges[:-1], edges[1:], counts, strict=True))

@@ -114,31 +114,3 @@ class Mixture:
         if self.downweight is None:
             return weight
         return np.where(succeeded(episode), weight * self.downweight(value, outcome_value(episode)), weight)
-
-
-def demonstrations() -> Mixture:
-    """The first training: every tick of the demonstrations."""
-    return Mixture({"demonstrations": None})
-
-
-def successes_only(downweight: Downweight | None = None) -> Mixture:
-    """Demonstrations and the policy's successes, uniform over ticks: self-improvement without a person."""
-    return Mixture({"demonstrations": None, "successes": None}, downweight)
-
-
-def interventions_only(corrections: float = 0.5) -> Mixture:
-    """Demonstrations and a person's corrections, which own the share `corrections` of the mass."""
-    return Mixture({"demonstrations": 1 - corrections, "corrections": corrections})
-
-
-def corrections(corrections: float = 0.5, successes: float = 0.2, downweight: Downweight | None = None) -> Mixture:
-    """The default: corrections (of failed episodes too), demonstrations, and the policy's successes.
-
-    Args:
-        corrections: share of the person's ticks.
-        successes: share of untouched successes and of what follows the last hand-back in successful episodes;
-            demonstrations own the rest.
-        downweight: makes the policy's bad actions rarer where a critic may be used.
-    """
-    shares = {"demonstrations": 1 - corrections - successes, "corrections": corrections, "successes": successes}
-    return Mixture(shares, downweight)

@@ -140,7 +140,8 @@ def _mixtures(results: Mapping[str, Any]) -> tuple[Mixture, ...]:
 
 def _mixture(number: int, mass: Mapping[str, Any]) -> Mixture:
     sources = tuple((name, mass[name]) for name in ("demonstrations", "corrections", "autonomous"))
-    return Mixture(number, sources, mass["ticks"], mass["effective_share"], mass["failure_share"])
+    bars = tuple((low, high, count) for low, high, count in mass["histogram"])
+    return Mixture(number, sources, mass["ticks"], mass["effective_share"], mass["failure_share"], weights=bars)
 
 
 def _looks(result: Mapping[str, Any]) -> tuple[Verdict, ...]:

@@ -98,7 +98,7 @@ class Mixture:
         effective_share: effective sample size (Kish) as a share of `ticks`.
         failure_share: mass of the policy's own ticks in failed episodes; above `warn_share` it is warned of, above
             `refuse_share` training is refused.
-        weights: a histogram of weights: (low, high, number of ticks).
+        weights: a histogram of weights as multiples of their mean: (low, high, number of ticks).
     """
 
     iteration: int

@@ -107,6 +107,6 @@ def _mixture(mixture: Mixture) -> Markup:
         f"Failures hold {words.percent(mixture.failure_share)} of the mass ({limits})."
     )
     bars = charts.shares(parts, "Share of the sampling mass by source")
-    weights = charts.histogram(mixture.weights, "weight", "Ticks by weight")
+    weights = charts.histogram(mixture.weights, "weight, as a multiple of the mean", "Ticks by weight")
     title = tag("h3", {}, f"Iteration {mixture.iteration}" if mixture.iteration else "Base")
     return join(title, bars, tag("p", {}, said), figure("Ticks by weight", weights))

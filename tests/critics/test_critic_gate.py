@@ -5,7 +5,7 @@ import pytest
 
 from robotrl.critics.gate import CriticGateConfig, judge_critic
 from robotrl.errors import DataError
-from robotrl.labels.weights import Mixture, successes_only
+from robotrl.labels.weights import Mixture
 from robotrl.types import Episode
 from tests.builders import episode
 
@@ -33,7 +33,7 @@ def scores_of(values: list[np.ndarray], noise: float = 0.0, shared: float = 0.0)
 
 
 def labels(episodes: list[Episode]) -> list:
-    return list(successes_only().label(episodes))
+    return list(Mixture({"demonstrations": None, "successes": None}).label(episodes))
 
 
 CONFIG = CriticGateConfig(effective_share=0.3)

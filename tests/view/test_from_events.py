@@ -55,6 +55,7 @@ def mass(demonstrations: float, corrections: float, failure_share: float = 0.0) 
         "corrections": corrections,
         "autonomous": 0.0,
         "ticks": 2000,
+        "histogram": [[0.0, 1.0, 1200], [1.0, 2.5, 800]],
     }
 
 
