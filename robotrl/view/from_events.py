@@ -82,8 +82,8 @@ def _comparisons(results: Mapping[str, Any], config: Mapping[str, Any]) -> tuple
         runs = {name: Evaluation.from_json(results[stage]) for name, stage in names.items()}
         pair = paired_difference(runs["control"].success, runs["after"].success)
         rates = {name: _rate(run.success.tolist()) for name, run in runs.items()}
-        draws = config[selector]["draws"]
-        found.append(Comparison(draws, rates["before"], rates["after"], rates["control"], pair))
+        draws, temperature = config[selector]["draws"], config[selector]["temperature"]
+        found.append(Comparison(draws, rates["before"], rates["after"], rates["control"], pair, temperature))
     return tuple(found)
 
 

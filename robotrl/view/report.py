@@ -70,10 +70,9 @@ def headline(report: ReportData) -> str:
         state = "has ended" if report.complete else "is not complete"
         return f"This run {state}; it has no final evaluation, so nothing can be said about its gain yet."
     first = report.comparisons[0]
-    draws = "with single draws" if first.draws == 1 else f"averaging {first.draws} draws"
     said = [
-        f"On {words.count(first.after.n)} starts of “{report.task}” that training never saw, {draws}, success went "
-        f"from {_with_interval(first.before)} to {_with_interval(first.after)}."
+        f"On {words.count(first.after.n)} starts of “{report.task}” that training never saw, {first.selector}, success "
+        f"went from {_with_interval(first.before)} to {_with_interval(first.after)}."
     ]
     if first.control is not None:
         said.append(

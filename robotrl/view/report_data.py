@@ -38,7 +38,7 @@ class Estimate:
 class Comparison:
     """The same `final` starts before, under the control, and after, with one selector.
 
-    `draws` is how many action chunks the selector averages; 1 is a single draw.
+    `draws` is how many action chunks the selector averages; 1 is a single draw. `temperature` scales their noise.
     """
 
     draws: int
@@ -46,6 +46,13 @@ class Comparison:
     after: Rate
     control: Rate | None = None
     over_control: PairedDifference | None = None
+    temperature: float = 1.0
+
+    @property
+    def selector(self) -> str:
+        """The selector in words."""
+        draws = "single draws" if self.draws == 1 else f"mean of {self.draws} draws"
+        return draws if self.temperature == 1 else f"{draws} at temperature {self.temperature:g}"
 
 
 @dataclass(frozen=True)

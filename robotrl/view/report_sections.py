@@ -5,7 +5,7 @@ import shlex
 from robotrl.view import charts, words
 from robotrl.view.charts import Interval
 from robotrl.view.markup import Markup, table, tag
-from robotrl.view.report_data import Comparison, IterationPoint, OperatorUse, Rate, ReportData
+from robotrl.view.report_data import IterationPoint, OperatorUse, Rate, ReportData
 from robotrl.view.report_evidence import critic_section, data_section, gate_section
 from robotrl.view.report_parts import figure, section
 
@@ -34,10 +34,6 @@ def _mark(rate: Rate, label: str, tone: str) -> Interval:
     return Interval(rate.value, rate.low, rate.high, label=label, tone=tone, hint=hint)
 
 
-def _selector(comparison: Comparison) -> str:
-    return "Single draw" if comparison.draws == 1 else f"Average of {comparison.draws} draws"
-
-
 def _outcome(report: ReportData) -> Markup:
     if not report.comparisons:
         return Markup("")
@@ -46,11 +42,11 @@ def _outcome(report: ReportData) -> Markup:
         rates = {"before": comparison.before, "control": comparison.control, "after": comparison.after}
         rows = [_mark(rate, name, name) for name, rate in rates.items() if rate is not None]
         gain = comparison.over_control
-        caption = f"{_selector(comparison)}, n = {words.count(comparison.after.n)}"
+        caption = f"{comparison.selector.capitalize()}, n = {words.count(comparison.after.n)}"
         if gain is not None:
             low, high = words.points(gain.low, False), words.points(gain.high, False)
             caption += f". After over control: {words.points(gain.difference)} ({low} to {high})"
-        description = f"{_selector(comparison)}: " + "; ".join(row.hint for row in rows)
+        description = f"{comparison.selector}: " + "; ".join(row.hint for row in rows)
         blocks.append(figure(caption, charts.forest(rows, description)))
     note = (
         "Success on the final starts, each with its 95 % interval. The control separates new data from more training."

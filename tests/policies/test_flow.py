@@ -68,6 +68,17 @@ def test_the_average_of_one_draw_is_the_draw_and_of_many_their_mean():
     np.testing.assert_allclose(mean, draws.mean(axis=0), atol=1e-6)
 
 
+def test_temperature_scales_the_starting_noise_and_at_zero_all_draws_are_one():
+    made, contract = policy(), PolicyContract()
+    cold = [contract.propose(AverageSelector(made, draws, 0.0), spec(), 6)[0].actions for draws in (1, 5)]
+    np.testing.assert_allclose(cold[0], cold[1], atol=1e-6)
+    halves = [contract.propose(AverageSelector(made, 1, t), spec(), 6)[0].actions for t in (0.5, 1.0)]
+    alone = contract.propose(made, spec(), 6)[0]
+    np.testing.assert_array_equal(halves[1], alone.actions)
+    spread = [np.abs(actions - cold[0]).mean() for actions in halves]
+    assert 0 < spread[0] < spread[1]
+
+
 def test_the_loss_ignores_actions_that_are_no_targets():
     made, batch = policy(), windows(32)
     garbage = np.where(batch.mask[..., None], batch.actions, batch.actions + 0.5).astype(np.float32)
@@ -158,6 +169,8 @@ def test_unusable_data_and_configurations_are_named():
             FlowPolicy(STATE, ACTION, **bad)
     with pytest.raises(ConfigurationError, match="draws=0"):
         AverageSelector(policy(), 0)
+    with pytest.raises(ConfigurationError, match="temperature=-1"):
+        AverageSelector(policy(), 1, -1.0)
 
 
 def test_the_noise_is_kept_with_the_chunk():

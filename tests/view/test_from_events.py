@@ -22,8 +22,8 @@ CONFIG: Mapping[str, Any] = {
     "profile_name": "smoke",
     "seed": 0,
     "final_episodes": 200,
-    "selector": {"draws": 16},
-    "single": {"draws": 1},
+    "selector": {"draws": 16, "temperature": 0.5},
+    "single": {"draws": 1, "temperature": 1.0},
 }
 
 
