@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from robotrl.configuration import compose_config, plain
+from robotrl.configuration import CHANGES_NO_RESULT, compose_config, plain
 from robotrl.evaluate import Evaluation
 from robotrl.improve import BASE
 from robotrl.parts import Parts
@@ -54,7 +54,7 @@ class Comparison:
         self.overrides, self.path, self.seed = overrides, root / f"recipes-{seed}", seed
         self.config = self.compose()
         spec = Parts(self.config).spec
-        self.run = RunDirectory.open(self.path, plain(self.config), spec.fingerprint, may_differ=("threads", "worlds"))
+        self.run = RunDirectory.open(self.path, plain(self.config), spec.fingerprint, may_differ=CHANGES_NO_RESULT)
 
     def compose(self, *extra: str):
         return compose_config("improve", [f"seed={self.seed}", f"run={self.path}", *self.overrides, *extra])

@@ -10,7 +10,7 @@ from pathlib import Path
 import cattrs
 from omegaconf import DictConfig
 
-from robotrl.configuration import plain
+from robotrl.configuration import CHANGES_NO_RESULT, plain
 from robotrl.errors import ConfigurationError, RobotRLError
 from robotrl.improve import ImproveConfig, Improvement
 from robotrl.parts import Parts
@@ -29,7 +29,7 @@ _FILMED = 4
 def improve(config: DictConfig) -> None:
     """The whole loop, from demonstrations to the report."""
     settings = _settings(config)
-    with _opened(config, settings.seed, settings.worlds, may_differ=("recordings", "run", "worlds")) as steps:
+    with _opened(config, settings.seed, settings.worlds, may_differ=CHANGES_NO_RESULT) as steps:
         Improvement(settings, steps).run()
         steps.record(config.recordings)
         found = report_of(steps.run.path)

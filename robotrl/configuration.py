@@ -1,6 +1,8 @@
 """Composes a command's configuration from `configs/` and overrides, and says what was mistyped."""
 
+import hashlib
 import itertools
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +18,9 @@ from robotrl.errors import ConfigurationError, unknown_name
 
 _OF_ONE_COMMAND = {"run", "stage", "episodes", "version", "start", "updates", "seeds", "video", "name", "worlds"}
 """Options that a command never takes over from its run."""
+
+CHANGES_NO_RESULT = ("recordings", "run", "threads", "worlds", "policy.threads", "task.environment.threads")
+"""Options that say where a run computes and how fast, but not what."""
 
 
 def config_directory() -> Path:
@@ -61,6 +66,22 @@ def plain(config: DictConfig) -> dict[str, Any]:
     if not isinstance(container, dict):
         raise ConfigurationError(f"expected a mapping of options, got {type(container).__name__}")
     return {str(key): value for key, value in container.items()}
+
+
+def identity(config: DictConfig) -> str:
+    """Sixteen hex digits of the options that decide what a run's episodes are.
+
+    Episode ids are made from it. Training reads episodes in the order of their ids, so the same experiment gives the
+    same figures in a directory of any name. `episodes` is left out: more of them are added to those that are there.
+    """
+    values = plain(config)
+    for key in (*CHANGES_NO_RESULT, "episodes"):
+        *path, last = key.split(".")
+        node: Any = values
+        for name in path:
+            node = node.get(name, {})
+        node.pop(last, None)
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def sweep(overrides: Sequence[str]) -> Iterator[list[str]]:

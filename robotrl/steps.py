@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from robotrl.configuration import identity
 from robotrl.critics.gate import judge_critic
 from robotrl.critics.success import SuccessCritic
 from robotrl.data.cache import TrainingCache
@@ -48,6 +49,11 @@ class Steps:
     worlds: int
 
     @cached_property
+    def identity(self) -> str:
+        """What episode ids are made from beside stage and seed."""
+        return identity(self.parts.config)
+
+    @cached_property
     def store(self) -> EpisodeStore:
         """The run's episodes."""
         return EpisodeStore.create(self.run.store, self.parts.spec)
@@ -59,7 +65,7 @@ class Steps:
 
     def demonstrate(self, stage: str, starts: Int64) -> Result:
         """Record an expert's episodes; failed ones are stored and never trained on."""
-        origin = Origin(self.run.path.name, stage, "demonstration", operator="expert", solo=True)
+        origin = Origin(self.identity, stage, "demonstration", operator="expert", solo=True)
         execution = Execution(execute=1)
         environment, demonstrator = self.parts.environment(self.worlds), self.parts.demonstrator(self.worlds)
         rollout = Rollout(environment, demonstrator, execution, origin, pushes=self.parts.pushes())
@@ -78,7 +84,7 @@ class Steps:
     def roll_out(self, stage: str, version: int, starts: Int64) -> Result:
         """Autonomous episodes of a policy version, single draws."""
         policy = self.parts.selector(self.policy(version), "single")
-        origin = Origin(self.run.path.name, stage)
+        origin = Origin(self.identity, stage)
         rollout = Rollout(self.parts.environment(self.worlds), policy, self.parts.execution(), origin)
         return self._collect(rollout, starts, stage)
 
@@ -88,7 +94,7 @@ class Steps:
         if operator is None:
             raise ConfigurationError("operator=none cannot take over: choose another operator")
         policy = self.parts.selector(self.policy(version), "single")
-        origin = Origin(self.run.path.name, stage, operator="simulated")
+        origin = Origin(self.identity, stage, operator="simulated")
         environment = self.parts.environment(fleet)
         rollout = Rollout(environment, policy, self.parts.execution(), origin, operator, self.critic(critic))
         return self._collect(rollout, starts, stage)

@@ -2,7 +2,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from robotrl.cli import COMMANDS
-from robotrl.configuration import compose_config, config_directory, group_choices, sweep, with_run_values
+from robotrl.configuration import compose_config, config_directory, group_choices, identity, sweep, with_run_values
 from robotrl.errors import ConfigurationError
 from robotrl.parts import Parts
 from robotrl.rollout.loop import Execution
@@ -92,3 +92,15 @@ def test_a_step_takes_what_was_not_overridden_from_the_run(tmp_path):
     config = with_run_values(compose_config("evaluate", overrides), overrides)
     assert (config.task.name, config.seed, config.episodes) == ("pick_place", 7, 5)
     assert with_run_values(compose_config("evaluate", [*overrides, "seed=1"]), [*overrides, "seed=1"]).seed == 1
+
+
+@pytest.mark.parametrize("same", ["run=elsewhere", "threads=1", "worlds=3", "recordings=1"])
+def test_where_and_how_fast_a_run_computes_does_not_change_its_identity(same):
+    assert identity(improve(same)) == identity(improve())
+
+
+@pytest.mark.parametrize(
+    "other", ["seed=1", "task=pick_place", "rollouts=10", "single.temperature=1", "operator=stall"]
+)
+def test_what_a_run_computes_changes_its_identity(other):
+    assert identity(improve(other)) != identity(improve())
