@@ -9,13 +9,9 @@ on shared starts without a person, does not. The base is that of benchmarks/reci
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-
-# Python puts this folder first, where sim.py would hide the package `sim`: move it to the end.
-sys.path.sort(key=lambda folder: Path(folder).resolve() == Path(__file__).resolve().parent)
 
 from recipes import Comparison
 

@@ -9,9 +9,13 @@ alone does, and differences smaller than it mean nothing. Evaluation starts are 
 
 import argparse
 import json
+import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+# Python puts this folder first, where sim.py would hide the package `sim`: move it to the end.
+sys.path.sort(key=lambda folder: Path(folder).resolve() == Path(__file__).resolve().parent)
 
 import numpy as np
 
@@ -64,7 +68,7 @@ class Comparison:
         return Steps(Parts(self.compose(*extra)), self.run, self.seed, self.config.worlds)
 
     def stage(self, name: str, function):
-        say(f"[seed {self.seed}] {name}")
+        say(f"seed {self.seed}: {name}")
         return self.run.stage(name, function)
 
     def base(self) -> Result:

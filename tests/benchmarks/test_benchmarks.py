@@ -1,0 +1,37 @@
+"""Every benchmark runs and reports the keys that are asked for; small, so that its figures mean nothing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+def report(script: str, *arguments: str) -> dict[str, Any]:
+    command = [sys.executable, str(FOLDER / f"{script}.py"), "--json", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_sim_compares_both_tasks_with_their_bound():
+    found = report("sim", "--worlds", "4", "--rounds", "1")
+    assert {"min_ratio_to_bound", "thread_scaling", "control_steps_per_core_s"} <= found.keys()
+    assert {"insert", "pick_place"} == found["tasks"].keys()
+    for task in found["tasks"].values():
+        assert 0.2 < task["ratio_to_bound"] < 2.0
+
+
+@pytest.mark.slow
+def test_recipes_and_attention_share_a_base_and_report_every_row(tmp_path):
+    small = ("--seeds", "3", "--episodes", "8", "--runs", str(tmp_path), "profile=smoke")
+    rows = report("recipes", "--repeats", "1", *small)["seeds"]["3"]
+    assert len(rows) == 7
+    assert all({"success", "spread", "over_demos", "low", "high"} == row.keys() for row in rows.values())
+    found = report("attention", "--watched", "8", *small)["seeds"]["3"]
+    assert len(found["operator_s"]) == 3 and len(found["success"]) == 4
