@@ -30,7 +30,7 @@ class Attention(Comparison):
     def iterate(self, watched: int) -> list[Result]:
         """What each iteration's watching took."""
         self.base()
-        steps = self.steps("operator.config.budget_s=.inf")
+        steps = self.steps("operator.config.budget_s=inf")
         again = steps.starts("train", watched, block=15)
         stages, took = ["demonstrations"], []
         for k in range(1, ITERATIONS + 1):

@@ -96,3 +96,17 @@ def test_outcomes_that_do_not_fit_the_look_are_refused():
         decide([], [], 0, 1)
     with pytest.raises(ConfigurationError, match="look 3"):
         decide([True], [True], 3, 1)
+
+
+def test_a_small_true_gain_is_not_given_up_on_the_trend_of_the_first_look():
+    champion, challenger = np.ones(200, bool), np.ones(200, bool)
+    champion[:13], challenger[13:22] = False, False
+    champion[22:26] = challenger[22:26] = False
+    assert decide(champion, challenger, 0, 2).decision == "extend"
+
+
+@pytest.mark.parametrize("gain", [0.06, 0.1])
+def test_a_strong_champion_gives_way_to_a_few_points_more(gain: float):
+    rng = np.random.default_rng(6)
+    promoted = sum(run_gate(*seeds_of(rng, 0.88, gain), iteration=2).decision == "promote" for _ in range(100))
+    assert promoted >= (90 if gain == 0.1 else 55)
