@@ -47,17 +47,19 @@ def encode_episode(episode: Episode) -> bytes:
     return encode_group(ZarrGroup(arrays, {"": root, "chunks": {}}))
 
 
-def read_episode(path: Path, *, verify: bool = True) -> Episode:
+def read_episode(path: Path, *, verify: bool = True, offset: int = 0, size: int | None = None) -> Episode:
     """The episode in the file, its arrays read-only and mapped into memory.
 
     Args:
-        path: a file that `encode_episode` made.
-        verify: check every CRC-32 (reads the whole file).
+        path: a file that `encode_episode` made, or a segment that holds one.
+        verify: check every CRC-32 (reads the whole episode).
+        offset: byte at which the episode's zip begins.
+        size: bytes of the zip; to the end of the file when None.
 
     Raises:
         DataError: the file is damaged or not an episode; the message names the file and what is wrong.
     """
-    group = read_group(path, verify=verify)
+    group = read_group(path, verify=verify, offset=offset, size=size)
     root = group.attributes[""]
     if root.get("robotrl_episode") != FORMAT or not isinstance(root.get("meta"), dict):
         raise DataError(f"{path}: expected a robotrl episode of format {FORMAT}, got {root.get('robotrl_episode')!r}")

@@ -102,21 +102,52 @@ def _add(archive: zipfile.ZipFile, buffer: io.BytesIO, name: str, content: bytes
     archive.writestr(member, content)
 
 
-def read_group(path: Path, *, verify: bool = True) -> ZarrGroup:
+class _Slice(io.RawIOBase):
+    """Bytes in memory as the file that `zipfile` wants, without a copy of them."""
+
+    def __init__(self, content: NDArray[np.uint8]) -> None:
+        self._content, self._at = content, 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._content)}[whence]
+        if at < 0:
+            raise zipfile.BadZipFile("it points to before its beginning")
+        self._at = at
+        return at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        stop = len(self._content) if size < 0 else self._at + size
+        data = self._content[self._at : stop].tobytes()
+        self._at += len(data)
+        return data
+
+
+def read_group(path: Path, *, verify: bool = True, offset: int = 0, size: int | None = None) -> ZarrGroup:
     """The group in the file, its arrays mapped into memory.
 
     Args:
-        path: the zip file.
-        verify: compare every member with its CRC-32, which reads the whole file.
+        path: the zip file, or a larger one that it lies in.
+        verify: compare every member with its CRC-32, which reads all of it.
+        offset: byte at which the zip begins, a multiple of 64 for aligned arrays.
+        size: bytes of the zip; to the end of the file when None.
 
     Raises:
         DataError: the file is cut short, damaged, or not such a group; the message names file and member.
     """
     with storage_errors("read", path):
-        size = path.stat().st_size
-        if not size:
-            raise DataError(f"{path}: the file is empty")
-        content = np.memmap(path, np.uint8, "r").view(np.ndarray)
+        available = path.stat().st_size - offset
+        if available < (size or 1):
+            raise DataError(f"{path}: expected {size or 1} bytes from byte {offset} on, got {max(0, available)}")
+        content = np.memmap(path, np.uint8, "r", offset, (size or available,)).view(np.ndarray)
     try:
         members = _members(path, content, verify)
         return _parse(members)
@@ -129,7 +160,7 @@ def read_group(path: Path, *, verify: bool = True) -> ZarrGroup:
 def _members(path: Path, content: NDArray[np.uint8], verify: bool) -> dict[str, NDArray[np.uint8]]:
     """Member name → its bytes, in place."""
     members: dict[str, NDArray[np.uint8]] = {}
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(_Slice(content)) as archive:
         for info in archive.infolist():
             data = _data_of(info, content)
             if verify and zlib.crc32(data) != info.CRC:
