@@ -4,6 +4,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +64,10 @@ class StoreEntry:
         try:
             meta = meta_from_json(raw["meta"], where)
             path = writer_file(writer, raw["file"])
-            return StoreEntry(path, raw["length"], raw["size"], raw["crc"], meta, raw["offset"])
+            length, size, crc, offset = (index(raw[name]) for name in ("length", "size", "crc", "offset"))
         except (KeyError, TypeError) as error:
             raise DataError(f"{where}: not the record of an episode ({type(error).__name__}: {error})") from error
+        return StoreEntry(path, length, size, crc, meta, offset)
 
 
 def writer_file(writer: Path, name: str) -> Path:

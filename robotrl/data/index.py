@@ -95,6 +95,8 @@ class WriterJournal:
             return False
         elif kind == "remove":
             self.removed.update(Commit(name, at) for name, lines in record["commits"].items() for at in lines)
+        elif kind != "episode":
+            raise DataError(f"{self.directory / JOURNAL}: not a record of this format: {kind!r}")
         else:
             self.entries[line] = StoreEntry.from_json(record, self.directory)
             return True
