@@ -20,7 +20,7 @@ from robotrl.data.durable import storage_errors
 from robotrl.data.entry import StoreEntry, writer_file
 from robotrl.data.journal import JSON, damaged_journal, scan_journal
 from robotrl.data.names import is_name
-from robotrl.errors import DataError
+from robotrl.errors import DataError, RobotRLError
 
 JOURNAL = "journal.jsonl"
 
@@ -53,6 +53,7 @@ class WriterJournal:
         stop: commits and removals from this byte on are left out.
         removed: commits of any writer that its lines hide; may be shared with other journals.
         entries: byte of the commit's line → the episode, where it is now.
+        orphaned: segments that got an episode whose commit is not here: its line was damaged and set aside.
         end: the byte up to which it was read.
         error: the damage that stopped it, if any: nothing after a damaged line is trusted until it is repaired.
     """
@@ -61,8 +62,9 @@ class WriterJournal:
     stop: int | None = None
     removed: set[Commit] = field(default_factory=set[Commit])
     entries: dict[int, StoreEntry] = field(default_factory=dict[int, StoreEntry])
+    orphaned: set[Path] = field(default_factory=set[Path])
     end: int = 0
-    error: DataError | None = None
+    error: RobotRLError | None = None
 
     def refresh(self, *, tolerant: bool = False) -> list[int]:
         """Read what was appended since; returns the new commits' lines. `tolerant` goes on past damaged lines."""
@@ -73,14 +75,13 @@ class WriterJournal:
         if size < self.end:
             self.error = DataError(f"{path}: expected {self.end} bytes or more, got {size}: it was cut short")
             return []
-        scan = scan_journal(path, self.end)
-        if scan.damaged and not tolerant:
-            self.error = damaged_journal(path, scan.damaged[0][0])
-            return []
-        self.end = scan.end
         try:
+            scan = scan_journal(path, self.end)
+            if scan.damaged and not tolerant:
+                raise damaged_journal(path, scan.damaged[0][0])
+            self.end = scan.end
             return [line for line, record in scan.records if self._apply(line, record)]
-        except DataError as error:
+        except RobotRLError as error:
             self.error = error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             self.error = DataError(f"{path}: not a record of this format ({type(error).__name__}: {error})")
@@ -107,6 +108,8 @@ class WriterJournal:
         for line, offset in record["members"]:
             if line in self.entries:
                 self.entries[line] = replace(self.entries[line], path=path, offset=offset)
+            else:
+                self.orphaned.add(path)
 
 
 class StoreIndex:

@@ -19,7 +19,7 @@ from robotrl.data.episode_file import SUFFIX
 from robotrl.data.index import StoreIndex, segment_record, writer_names
 from robotrl.data.recover import Progress
 from robotrl.data.repair import WriterRepair
-from robotrl.data.segment import write_segment
+from robotrl.data.segment import directory_lacks, write_segment
 from robotrl.data.store import EpisodeStore
 from robotrl.errors import DataError, RobotRLError, RunBusyError
 
@@ -54,7 +54,9 @@ def pack_store(
 
     Raises `DataError`, before anything is changed, when a journal is damaged.
     """
-    store.snapshot()
+    index = StoreIndex(store.root)
+    index.refresh()
+    index.check()
     done: list[_Packing] = []
     busy: list[str] = []
     failed: list[tuple[str, str]] = []
@@ -98,20 +100,22 @@ class _Packing:
         self._free()
 
     def _moving(self) -> dict[int, StoreEntry]:
-        """Episodes in files of their own, and those in segments that hold removed ones or are less than half full.
+        """Episodes in files of their own, and in segments that hold removed ones, are damaged, or less than half full.
 
         A lone segment that is only small stays as it is, or packing twice would write it twice.
         """
         live = self._index.live(self._name)
-        entries = self._index.journals[self._name].entries
-        segments: dict[Path, list[int]] = {}
-        for line, entry in entries.items():
+        segments: dict[Path, dict[int, StoreEntry]] = {}
+        for line, entry in self._index.journals[self._name].entries.items():
             if entry.path.parent.name == "segments":
-                segments.setdefault(entry.path, []).append(line)
-        dead = {path for path, lines in segments.items() if not all(line in live for line in lines)}
-        small = {path for path, lines in segments.items() if sum(entries[i].size for i in lines) < self._limit // 2}
+                segments.setdefault(entry.path, {})[line] = entry
+        poor = {
+            path for path, entries in segments.items() if not entries.keys() <= live.keys() or _lacks(path, entries)
+        }
+        small = {path for path, entries in segments.items() if sum(e.size for e in entries.values()) < self._limit // 2}
         loose = {i: e for i, e in live.items() if e.path.parent.name == "episodes" and e.size <= self._limit}
-        poor = dead | small if loose or len(small) > 1 else dead
+        if loose or len(small) > 1:
+            poor |= small
         return {line: entry for line, entry in live.items() if line in loose or entry.path in poor}
 
     def _batches(self, moving: dict[int, StoreEntry]) -> Iterator[dict[int, StoreEntry]]:
@@ -160,6 +164,10 @@ class _Packing:
                     path.unlink()
                 if unneeded:
                     sync_directory(directory)
+
+
+def _lacks(segment: Path, entries: dict[int, StoreEntry]) -> bool:
+    return directory_lacks(segment, {(e.offset, e.size, e.crc) for e in entries.values()}) > 0
 
 
 def _require_undamaged(entry: StoreEntry) -> None:

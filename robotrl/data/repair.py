@@ -104,8 +104,9 @@ class WriterRepair:
         self._do(path, "taken up: its commit was interrupted", lambda held: _adopt(held, path, member, episode))
 
     def _segment(self, path: Path) -> None:
-        """Take up a segment that no line names, or remove it where its episodes still lie elsewhere."""
-        if any(entry.path == path for entry in self._journal.entries.values()):
+        """Take up what no line names of a segment, or remove it where all its episodes still lie elsewhere."""
+        here = {entry.offset for entry in self._journal.entries.values() if entry.path == path}
+        if here and path not in self._journal.orphaned:
             return
         try:
             members = segment_members(path)
@@ -113,8 +114,8 @@ class WriterRepair:
             self._do(path, f"moved to quarantine: {error}", lambda held: held.quarantine(path))
             return
         lines = {(e.size, e.crc): line for line, e in self._journal.entries.items()}
-        lost = [m for m in members if not self._is_whole(lines.get((m.size, m.crc)))]
-        if not lost:
+        lost = [m for m in members if m.start not in here and not self._is_whole(lines.get((m.size, m.crc)))]
+        if not lost and not here:
             self._do(path, "removed: packing was interrupted and will begin again", lambda _: path.unlink())
         moved = [(lines[m.size, m.crc], m.start) for m in lost if (m.size, m.crc) in lines]
         if moved:

@@ -73,6 +73,14 @@ def segment_members(path: Path) -> list[SegmentMember]:
             raise DataError(f"{path}: no readable segment ({error})") from error
 
 
+def directory_lacks(path: Path, members: set[tuple[int, int, int]]) -> int:
+    """How many of the members (start, size, CRC-32) the segment's directory does not list; all when it is damaged."""
+    try:
+        return len(members - {(m.start, m.size, m.crc) for m in segment_members(path)})
+    except DataError:
+        return len(members)
+
+
 def _member(info: zipfile.ZipInfo, file: BinaryIO) -> SegmentMember:
     file.seek(info.header_offset)
     header = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
