@@ -4,6 +4,7 @@
 reads and writes the run directory only, so that a resumed run goes on from what is on disk.
 """
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +18,7 @@ import torch
 from robotrl.critics.gate import judge_critic
 from robotrl.critics.success import SuccessCritic
 from robotrl.data.cache import TrainingCache
+from robotrl.data.corrections import read_corrections
 from robotrl.data.durable import ensure_directory
 from robotrl.data.snapshot import StoreSnapshot
 from robotrl.data.store import EpisodeStore
@@ -29,6 +31,7 @@ from robotrl.learn.checkpoint import SavedPolicy, save_policy
 from robotrl.learn.learner import fit, fit_normalizer
 from robotrl.parts import Parts
 from robotrl.progress import bar
+from robotrl.provenance import code_fingerprint
 from robotrl.rollout.loop import Execution, Origin, Rollout
 from robotrl.rundir import RunDirectory
 from robotrl.seeds import seed_range
@@ -95,10 +98,12 @@ class Steps:
 
     def fit_critic(self, name: str, stages: Sequence[str]) -> Result:
         """Learn success probability from the autonomous episodes of `stages`, judge it, and save it as `name`."""
-        critic = self.parts.critic(self.seed)
-        critic.fit(list(self._of(stages).episodes()))
+        critic, snapshot = self.parts.critic(self.seed), self._of(stages)
+        critic.fit(list(map(read_corrections(self.store).episode, snapshot.episodes())))
         ensure_directory(self._critic_path(name).parent)
         critic.save(self._critic_path(name))
+        lineage: Result = {"stages": list(stages), "snapshot": snapshot.fingerprint, "code": code_fingerprint()}
+        self.run.write_text_atomic(f"critics/{name}.lineage.json", json.dumps(lineage, indent=2) + "\n")
         return critic.calibration.to_json()
 
     def label(self, name: str, labels: str, stages: Sequence[str], critic: str | None = None) -> Result:
@@ -107,8 +112,8 @@ class Steps:
         With a saved `critic`, the episodes it was fitted on are scored by its members that did not see them, and the
         critic gate decides whether these scores may change weights.
         """
-        snapshot = self._of(stages)
-        episodes, labeler = list(snapshot.episodes()), self.parts.labels(labels)
+        snapshot, corrections = self._of(stages), read_corrections(self.store)
+        episodes, labeler = list(map(corrections.episode, snapshot.episodes())), self.parts.labels(labels)
         columns = labeler.label(episodes, [])
         verdict = None
         if critic is not None:
@@ -123,7 +128,16 @@ class Steps:
                 f"{REFUSE_FAILURE_SHARE:.0%} is safe; choose labels that leave failures out"
             )
         by_id = {e.meta.episode_id: c for e, c in zip(episodes, columns, strict=True)}
-        lineage: Result = {"snapshot": snapshot.fingerprint, "stages": list(stages), "critic": critic}
+        lineage: Result = {
+            "made_by": f"labels={labels}",
+            "code": code_fingerprint(),
+            "snapshot": snapshot.fingerprint,
+            "stages": list(stages),
+            "critic": critic,
+            "critic_used": verdict is not None and verdict.usable,
+            "corrections": list(corrections.versions),
+            "policy_versions": sorted({int(v) for e in episodes for v in np.unique(e.policy_version) if v >= 0}),
+        }
         self.store.annotate("labels", name, by_id, lineage)
         return {"mass": asdict(mass), "critic_gate": None if verdict is None else verdict.to_json()}
 
@@ -143,7 +157,15 @@ class Steps:
             )
         trained = cast(Any, result.policy)
         trained.version = version
-        lineage: Result = {"start": start, "labels": labels, "updates": updates, **annotated.lineage}
+        lineage: Result = {
+            "start": start,
+            "labels": labels,
+            "updates": updates,
+            "validation": self.parts.config.validation,
+            "snapshot": self.store.snapshot().select(annotated.columns).fingerprint,
+            "critic": annotated.lineage.get("critic"),
+            "code": code_fingerprint(),
+        }
         # A stage that was interrupted after it saved runs again, and saves the same again.
         save_policy(self.run.policies / str(version), trained, self.parts.spec, lineage, replace=True)
         shutil.rmtree(scratch, ignore_errors=True)

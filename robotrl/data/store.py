@@ -13,7 +13,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from robotrl.data.annotations import Annotations, annotation_versions, read_annotations, write_annotations
+from robotrl.data.annotations import (
+    Annotations,
+    TickColumns,
+    annotation_versions,
+    read_annotations,
+    write_annotations,
+)
 from robotrl.data.durable import ensure_directory, storage_errors, write_atomic
 from robotrl.data.entry import StoreEntry
 from robotrl.data.index import StoreIndex
@@ -21,7 +27,6 @@ from robotrl.data.journal import JSON
 from robotrl.data.snapshot import StoreSnapshot
 from robotrl.data.writer import EpisodeWriter
 from robotrl.errors import DataError, RunBusyError
-from robotrl.interfaces import Columns
 from robotrl.specs import EnvironmentSpec, spec_from_json
 
 FORMAT = 1
@@ -113,21 +118,23 @@ class EpisodeStore:
         with self.writer() as writer:
             writer.remove(sorted(set(ids)), reason)
 
-    def annotate(self, kind: str, version: str, columns: Mapping[str, Columns], lineage: Mapping[str, JSON]) -> None:
+    def annotate(
+        self, kind: str, version: str, columns: Mapping[str, TickColumns], lineage: Mapping[str, JSON]
+    ) -> None:
         """Write columns over the ticks of episodes, durably and for good.
 
         Args:
             kind: what they are ("labels"); `version`: which ones ("round-1").
             version: a name that is new, or the name of equal content.
-            columns: episode id → column name → (T,) float32; all episodes have the same columns.
-            lineage: what they were made from: critic, policy version, snapshot, code.
+            columns: episode id → column name → (T,) float32, int32 or uint8; all episodes have the same columns.
+            lineage: what they were made from (critic, policy version, snapshot); it has `annotations.LINEAGE_KEYS`.
         """
         lengths = {entry.episode_id: entry.length for entry in self.snapshot().entries}
         write_annotations(self.root / "annotations", Annotations(kind, version, columns, lineage), lengths)
 
-    def annotations(self, kind: str, version: str) -> Annotations:
-        """Read a version of annotations."""
-        return read_annotations(self.root / "annotations", kind, version)
+    def annotations(self, kind: str, version: str, episodes: Iterable[str] | None = None) -> Annotations:
+        """Read a version of annotations; of those of the ids `episodes` that it covers only, or of all."""
+        return read_annotations(self.root / "annotations", kind, version, episodes)
 
     def annotation_versions(self, kind: str) -> tuple[str, ...]:
         """Versions of a kind that exist, sorted."""
