@@ -9,12 +9,13 @@ once in `SYNC_INTERVAL_S` from another thread, so that control never waits for i
 twice that.
 """
 
+import logging
 import os
 import struct
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from robotrl.errors import DataError
 from robotrl.specs import EnvironmentSpec
 from robotrl.types import ChunkTable, Episode, EpisodeMeta, Float32
 
+_LOG = logging.getLogger(__name__)
 FORMAT = 1
 SPILL_SUFFIX = ".spill"
 SYNC_INTERVAL_S = 1.0
@@ -120,25 +122,29 @@ class SpillLog:
         self.write(b"c", head + b"".join(np.ascontiguousarray(a, "<f4").tobytes() for a in arrays))
 
     def write(self, kind: bytes, payload: bytes) -> None:
-        """Append a frame; it survives the process on return, and power loss once it is synced."""
+        """Append a frame; it survives the process on return, and power loss once it is synced.
+
+        The log is a safety net: when the disk refuses, a warning says that it ends here, and the episode goes on.
+        """
+        if self._file.closed:
+            return
         crc = zlib.crc32(payload, zlib.crc32(kind))
-        with storage_errors("write", self.path):
+        try:
             self._write(_FRAME.pack(crc, len(payload), kind) + payload)
             if time.monotonic() >= self._due and (self._syncing is None or self._syncing.done()):
                 if self._syncing is not None:
                     self._syncing.result()
                 self._due = time.monotonic() + SYNC_INTERVAL_S
                 self._syncing = self._executor.submit(os.fsync, self._file.fileno())
+        except OSError as error:
+            _LOG.warning("%s ends here, and a crash would lose later ticks: %s", self.path, error.strerror)
+            self.finish()
 
     def finish(self) -> None:
         """Close the log; the episode is about to be committed. Idempotent."""
-        if not self._file.closed:
-            with storage_errors("write", self.path):
-                try:
-                    if self._syncing is not None:
-                        self._syncing.result()
-                finally:
-                    self._file.close()
+        if self._syncing is not None:
+            wait([self._syncing])  # its descriptor must not be closed, and perhaps used for another file, meanwhile
+        self._file.close()
 
     def _write(self, content: bytes) -> None:
         rest = memoryview(content)

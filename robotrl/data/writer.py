@@ -1,7 +1,6 @@
 """The sink that commits episodes into a directory of its own."""
 
 import zlib
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -75,8 +74,7 @@ class EpisodeWriter:
 
     def close(self) -> None:
         """Give the directory up; ticks of episodes that still run stay spilled. Idempotent."""
-        with suppress(OSError):
-            self.spills.close()
+        self.spills.close()
         self._directory.close()
 
     def __enter__(self) -> "EpisodeWriter":

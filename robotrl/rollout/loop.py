@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from robotrl import seeds
+from robotrl.data.spill import SpillDirectory
 from robotrl.errors import ConfigurationError
 from robotrl.interfaces import Critic, Environment, Operator, Policy
 from robotrl.rollout.clocks import Clock, VirtualClock
@@ -65,6 +66,8 @@ class Rollout:
         critic: tells the operator each world's success probability.
         clock: paces ticks; simulated time when None.
         pushes: added to what is requested before it is executed; none when None.
+        spill: where running episodes log their ticks, so that a crash costs at most one of them; nowhere when None.
+            An `EpisodeWriter` has it as `spills`, and deletes an episode's log once it is committed.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Rollout:
         critic: Critic | None = None,
         clock: Clock | None = None,
         pushes: Pushes | None = None,
+        spill: SpillDirectory | None = None,
     ) -> None:
         self.environment, self.policy, self.execution, self.origin = environment, policy, execution, origin
         self.operator, self.critic = operator, critic
@@ -88,6 +92,7 @@ class Rollout:
         )
         self.recorder = Recorder(self.spec, n)
         self._pushes = pushes
+        self._spill = spill
         self._pushed = np.zeros((n, self.spec.horizon, self.spec.action.size), np.float32)
         self._seed = np.full(n, -1, np.int64)
         self._running = np.zeros(n, bool)
@@ -126,6 +131,9 @@ class Rollout:
         self._seed[rows] = [queue.pop() for _ in rows]
         observation = self.environment.reset(self._seed, mask)
         self.recorder.begin(rows, observation)
+        if self._spill is not None:
+            for row in rows:
+                self.recorder.spill(int(row), self._spill, self._meta(int(row), ""))
         self._executed[rows] = hold_action(self.spec, observation.state[rows])
         self.executor.new_epoch(rows, self._executed[rows])
         if self._pushes is not None:
