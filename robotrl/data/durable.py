@@ -113,7 +113,7 @@ class FileLock:
                     f"{path.parent} is in use by process {holder}: "
                     "wait for it to end, stop it, or choose another directory."
                 ) from None
-            except OSError:
+            except BaseException:  # Ctrl-C too: the lock must not stay behind without an owner
                 os.close(self._descriptor)
                 raise
         self._held = True
