@@ -92,7 +92,7 @@ def _row(snapshot: StoreSnapshot, entry: StoreEntry, corrections: Corrections) -
         stage=meta.stage,
         source=meta.source,
         outcome=meta.outcome or "cut",
-        corrected=meta is not entry.meta,
+        corrected=meta != entry.meta,
         reason=meta.reason,
         ticks=entry.length,
         seconds=entry.length / meta.control_hz,

@@ -11,12 +11,12 @@ from robotrl.errors import ConfigurationError
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows under headers; columns of numbers are aligned to the right."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    """Print rows under headers; columns of numbers but the first are aligned to the right."""
+    cells = [[_printable(cell) for cell in row] for row in rows]
     if not cells:
         return
     widths = [max(len(row[i]) for row in [list(headers), *cells]) for i in range(len(headers))]
-    right = [all(_is_number(row[i]) for row in cells) for i in range(len(headers))]
+    right = [i > 0 and all(_is_number(row[i]) for row in cells) for i in range(len(headers))]
     for row in [headers, *cells]:
         padded = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True))
         print(f"  {'  '.join(padded).rstrip()}")
@@ -27,7 +27,7 @@ def pairs(values: Mapping[str, object]) -> None:
     shown = {name: value for name, value in values.items() if value not in ("", None)}
     width = max(map(len, shown), default=0)
     for name, value in shown.items():
-        print(f"  {name:<{width}}  {value}")
+        print(f"  {name:<{width}}  {_printable(value)}")
 
 
 def heading(text: str) -> None:
@@ -60,6 +60,11 @@ def shown(names: Sequence[str], limit: int = 5) -> str:
     """The first names, and how many more there are."""
     rest = len(names) - limit
     return ", ".join(names[:limit]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _printable(value: object) -> str:
+    """Its text; characters that would steer the terminal, as a foreign data set may hold them, become escapes."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value))
 
 
 def _is_number(cell: str) -> bool:
