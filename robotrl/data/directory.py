@@ -14,26 +14,38 @@ next writer takes it up. It was never acknowledged, so taking it up or not are b
 """
 
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from robotrl.data.durable import FileLock, ensure_directory, storage_errors, sync_directory, write_durable
-from robotrl.data.entry import StoreEntry
+from robotrl.data.entry import JOURNAL, StoreEntry
 from robotrl.data.episode_file import SUFFIX
-from robotrl.data.index import JOURNAL
-from robotrl.data.journal import JournalWriter
+from robotrl.data.index import StoreIndex
+from robotrl.data.journal import JSON, JournalWriter
 from robotrl.types import Episode
 
 
 class WriterDirectory:
-    """A writer's directory, held by this process until `close`; `RunBusyError` while another has it."""
+    """A writer's directory, held by this process until `close`.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.staging = ensure_directory(path / "staging")
-        self.episodes = ensure_directory(path / "episodes")
-        self._lock = FileLock(path / "lock")
+    `index` is the whole store, `entries` what this writer's journal says. `RunBusyError` while another process has
+    the directory, `DataError` when its journal is damaged.
+    """
+
+    def __init__(self, store: Path, name: str) -> None:
+        self.path = store / "writers" / name
+        self.staging = ensure_directory(self.path / "staging")
+        self.episodes = ensure_directory(self.path / "episodes")
+        self.index = StoreIndex(store)
+        self._lock = FileLock(self.path / "lock")
         try:
-            self.journal = JournalWriter(path / JOURNAL)
+            with storage_errors("create", self.path / JOURNAL):
+                (self.path / JOURNAL).touch()
+            self.index.refresh()
+            self.entries = self.index.journals[name]
+            if self.entries.error is not None:
+                raise self.entries.error
+            self.journal = JournalWriter(self.path / JOURNAL, self.entries.end)
         except BaseException:
             self._lock.release()
             raise
@@ -42,8 +54,8 @@ class WriterDirectory:
         """Commit the episode as its encoded `content`; it is durable on return."""
         final = self.episodes / f"{episode.meta.episode_id}{SUFFIX}"
         write_durable(self.staging / final.name, final, content)
-        entry = StoreEntry(final, episode.length, len(content), zlib.crc32(content), episode.meta)
-        self.journal.append(entry.to_json())
+        entry = StoreEntry.of(episode, self.path, f"episodes/{final.name}", len(content), zlib.crc32(content))
+        self.append(entry.to_json())
         return entry
 
     def quarantine(self, path: Path) -> None:
@@ -57,6 +69,11 @@ class WriterDirectory:
             path.rename(target)
             sync_directory(target.parent)
             sync_directory(path.parent)
+
+    def append(self, record: Mapping[str, JSON]) -> None:
+        """Append a line to the journal, durably, and take it in."""
+        self.journal.append(record)
+        self.index.refresh()
 
     def close(self) -> None:
         """Give the directory up. Idempotent."""

@@ -3,7 +3,8 @@
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from robotrl.data.journal import JSON
 from robotrl.errors import DataError
 from robotrl.types import Episode, EpisodeMeta
 
+JOURNAL = "journal.jsonl"
 _FILE = re.compile(r"(episodes|segments)/[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 
 
@@ -24,57 +26,71 @@ _FILE = re.compile(r"(episodes|segments)/[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 class StoreEntry:
     """One committed episode: T ticks, the CRC-32 of its bytes, its metadata, and where the bytes are.
 
-    They are `size` bytes of the file `path` from byte `offset` on: the whole file, or a member of a segment.
+    They are `size` bytes of a file of the directory `writer` from byte `offset` on: of "episodes/…", the whole of it,
+    or of "segments/…", a member. `record` is the metadata as JSON; `meta` and `path` are made when they are asked for,
+    as of most of a large store nobody asks.
     """
 
-    path: Path
+    writer: Path
+    file: str
+    episode_id: str
     length: int
     size: int
     crc: int
-    meta: EpisodeMeta
+    record: Mapping[str, Any] = field(hash=False)
     offset: int = 0
 
-    @property
-    def episode_id(self) -> str:
-        """The episode's id."""
-        return self.meta.episode_id
+    @cached_property
+    def path(self) -> Path:
+        """The file that holds the bytes."""
+        return self.writer / self.file
+
+    @cached_property
+    def meta(self) -> EpisodeMeta:
+        """The metadata; `DataError` when the record is none."""
+        return meta_from_json(self.record, f"{self.writer / JOURNAL}: {self.file}")
 
     @property
-    def writer(self) -> Path:
-        """The directory of the writer that committed it."""
-        return self.path.parent.parent
+    def packed(self) -> bool:
+        """Whether the bytes lie in a segment, with those of other episodes."""
+        return self.file.startswith("segments/")
 
     def to_json(self) -> dict[str, JSON]:
         """The journal record."""
         return {
             "kind": "episode",
             "id": self.episode_id,
-            "file": f"{self.path.parent.name}/{self.path.name}",
+            "file": self.file,
             "offset": self.offset,
             "length": self.length,
             "size": self.size,
             "crc": self.crc,
-            "meta": meta_to_json(self.meta),
+            "meta": self.record,
         }
+
+    @staticmethod
+    def of(episode: Episode, writer: Path, file: str, size: int, crc: int, offset: int = 0) -> "StoreEntry":
+        """The entry of an episode whose bytes lie there."""
+        record = meta_to_json(episode.meta)
+        return StoreEntry(writer, file, episode.meta.episode_id, episode.length, size, crc, record, offset)
 
     @staticmethod
     def from_json(raw: Mapping[str, Any], writer: Path) -> "StoreEntry":
         """The entry of a record in the journal of the directory `writer`; `DataError` for one that is none."""
-        where = f"{writer / 'journal.jsonl'}: {raw.get('file')}"
         try:
-            meta = meta_from_json(raw["meta"], where)
-            path = writer_file(writer, raw["file"])
-            length, size, crc, offset = (index(raw[name]) for name in ("length", "size", "crc", "offset"))
+            length, size, crc, offset = map(index, (raw["length"], raw["size"], raw["crc"], raw["offset"]))
+            return StoreEntry(writer, file_name(writer, raw["file"]), raw["id"], length, size, crc, raw["meta"], offset)
         except (KeyError, TypeError) as error:
-            raise DataError(f"{where}: not the record of an episode ({type(error).__name__}: {error})") from error
-        return StoreEntry(path, length, size, crc, meta, offset)
+            raise DataError(
+                f"{writer / JOURNAL}: {raw.get('file')}: not the record of an episode ({type(error).__name__}: {error})"
+            ) from error
 
 
-def writer_file(writer: Path, name: str) -> Path:
-    """The path that a journal calls `name` ("episodes/…"); `DataError` for one that would lie elsewhere."""
+def file_name(writer: Path, name: str) -> str:
+    """`name` itself if it is "episodes/…" or "segments/…"; `DataError` for one that would lie elsewhere."""
     if not _FILE.fullmatch(name):
-        raise DataError(f"{writer / 'journal.jsonl'}: '{name}' is no valid file name in a writer's directory")
-    return writer / name
+        raise DataError(f"{writer / JOURNAL}: '{name}' is no valid file name in a writer's directory")
+    return name
 
 
 def entry_bytes(entry: StoreEntry) -> NDArray[np.uint8]:
@@ -86,8 +102,7 @@ def entry_bytes(entry: StoreEntry) -> NDArray[np.uint8]:
         )
     with storage_errors("read", entry.path):
         size = entry.path.stat().st_size
-        packed = entry.path.parent.name == "segments"
-        if (size < entry.offset + entry.size) if packed else size != entry.size:
+        if (size < entry.offset + entry.size) if entry.packed else size != entry.size:
             raise DataError(f"{entry.path}: expected {entry.size} bytes, got {size}: cut short or damaged")
         return np.memmap(entry.path, np.uint8, "r", entry.offset, (entry.size,)).view(np.ndarray)
 

@@ -17,12 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from robotrl.data.durable import storage_errors
-from robotrl.data.entry import StoreEntry, writer_file
+from robotrl.data.entry import JOURNAL, StoreEntry, file_name
 from robotrl.data.journal import JSON, damaged_journal, scan_journal
 from robotrl.data.names import is_name
 from robotrl.errors import DataError, RobotRLError
-
-JOURNAL = "journal.jsonl"
 
 
 class Commit(NamedTuple):
@@ -104,12 +102,12 @@ class WriterJournal:
         return False
 
     def _move(self, record: Mapping[str, Any]) -> None:
-        path = writer_file(self.directory, record["file"])
+        file = file_name(self.directory, record["file"])
         for line, offset in record["members"]:
             if line in self.entries:
-                self.entries[line] = replace(self.entries[line], path=path, offset=offset)
+                self.entries[line] = replace(self.entries[line], file=file, offset=offset)
             else:
-                self.orphaned.add(path)
+                self.orphaned.add(self.directory / file)
 
 
 class StoreIndex:
@@ -134,8 +132,8 @@ class StoreIndex:
         """Writer → byte up to which its journal was read, or at which it was stopped."""
         return {name: j.end if j.stop is None else j.stop for name, j in self.journals.items()}
 
-    def refresh(self) -> tuple[StoreEntry, ...]:
-        """Read what was appended since; returns the episodes that appeared, each once, in order of commit."""
+    def refresh(self) -> list[str]:
+        """Read what was appended since; returns the ids of episodes that appeared, each once, in order of commit."""
         names = self._stops if self._stops is not None else writer_names(self._directory)
         new: list[tuple[str, Commit]] = []
         for name in names:
@@ -144,10 +142,10 @@ class StoreIndex:
                 self.journals[name] = WriterJournal(self._directory / name, stop, self.removed)
             journal = self.journals[name]
             new += [(journal.entries[line].episode_id, Commit(name, line)) for line in journal.refresh()]
-        fresh = [id_ for id_, commit in new if commit not in self.removed and not self.find(id_)]
+        fresh = [id_ for id_, commit in new if commit not in self.removed and not self.commits(id_)]
         for id_, commit in new:
             self._commits.setdefault(id_, []).append(commit)
-        return tuple(self.find(id_)[0] for id_ in dict.fromkeys(fresh))
+        return list(dict.fromkeys(fresh))
 
     def check(self) -> None:
         """Raise the damage of any journal; what a damaged journal names is otherwise missing."""
@@ -160,7 +158,8 @@ class StoreIndex:
 
     def commits(self, episode_id: str) -> list[Commit]:
         """The commits of the episode that no line removed, in the order of writers' names."""
-        return sorted(c for c in self._commits.get(episode_id, ()) if c not in self.removed)
+        commits = self._commits.get(episode_id)
+        return sorted(c for c in commits if c not in self.removed) if commits else []
 
     def find(self, episode_id: str) -> list[StoreEntry]:
         """Entries of `commits`: none, one, or equal ones of several writers; different ones are a conflict."""

@@ -107,14 +107,15 @@ def decode_line(line: bytes) -> dict[str, Any] | None:
 class JournalWriter:
     """Appends to one journal; the caller sees to it that there is no second writer.
 
-    Opening removes an incomplete last line; `records` are those that were there. After a failed append the file is as
-    before, and the writer is unusable, because the kernel may have dropped what it could not write. An append that an
-    exception interrupts (Ctrl-C) is undone by the next one.
+    Opening removes an incomplete last line; `records` are those that were there, if they had to be read. After a failed
+    append the file is as before, and the writer is unusable, because the kernel may have dropped what it could not
+    write. An append that an exception interrupts (Ctrl-C) is undone by the next one.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, end: int | None = None) -> None:
+        """Open the journal; `end` is the byte after its last whole line, where the caller has read it already."""
         self.path = path
-        self.records, self._end = read_journal(path)
+        self.records, self._end = read_journal(path) if end is None else ([], end)
         with storage_errors("open", path):
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             os.ftruncate(self._descriptor, self._end)

@@ -62,7 +62,7 @@ def pack_store(
     failed: list[tuple[str, str]] = []
     for name in writer_names(store.root / "writers"):
         try:
-            with closing(WriterDirectory(store.root / "writers" / name)) as held:
+            with closing(WriterDirectory(store.root, name)) as held:
                 done.append(_Packing(store, name, held, segment_bytes))
                 done[-1].run(progress)
         except RunBusyError:
@@ -86,9 +86,7 @@ class _Packing:
         self.failed: list[tuple[str, str]] = []
         self._name, self._held = name, held
         self._limit = min(segment_bytes, _ZIP_LIMIT)
-        self._index = StoreIndex(store.root)
-        self._index.refresh()
-        WriterRepair(held.path, store.spec, self._index, self._index.journals[name], held).run()
+        WriterRepair(held.path, store.spec, held.index, held.entries, held).run()
 
     def run(self, progress: Progress | None) -> None:
         """Write the segments, then free what no live episode needs."""
@@ -104,16 +102,16 @@ class _Packing:
 
         A lone segment that is only small stays as it is, or packing twice would write it twice.
         """
-        live = self._index.live(self._name)
+        live = self._held.index.live(self._name)
         segments: dict[Path, dict[int, StoreEntry]] = {}
-        for line, entry in self._index.journals[self._name].entries.items():
-            if entry.path.parent.name == "segments":
+        for line, entry in self._held.entries.entries.items():
+            if entry.packed:
                 segments.setdefault(entry.path, {})[line] = entry
         poor = {
             path for path, entries in segments.items() if not entries.keys() <= live.keys() or _lacks(path, entries)
         }
         small = {path for path, entries in segments.items() if sum(e.size for e in entries.values()) < self._limit // 2}
-        loose = {i: e for i, e in live.items() if e.path.parent.name == "episodes" and e.size <= self._limit}
+        loose = {i: e for i, e in live.items() if not e.packed and e.size <= self._limit}
         if loose or len(small) > 1:
             poor |= small
         return {line: entry for line, entry in live.items() if line in loose or entry.path in poor}
@@ -147,15 +145,14 @@ class _Packing:
             staged.replace(final)
             sync_directory(directory)
         record = segment_record(f"segments/{final.name}", list(zip(batch, starts, strict=True)))
-        self._held.journal.append(record)
-        self._index.refresh()
+        self._held.append(record)
         self.episodes += len(batch)
         self.segments += 1
         self.freed_bytes -= final.stat().st_size
 
     def _free(self) -> None:
         """Remove the files that hold only bytes that were moved, or of episodes that were removed."""
-        needed = {entry.path for entry in self._index.live(self._name).values()}
+        needed = {entry.path for entry in self._held.index.live(self._name).values()}
         for directory, suffix in ((self._held.episodes, SUFFIX), (self._held.path / "segments", ".zip")):
             with storage_errors("clean up", directory):
                 unneeded = [path for path in directory.glob(f"*{suffix}") if path not in needed]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from robotrl.data.directory import WriterDirectory
 from robotrl.data.durable import FileLock, ensure_directory, lock_is_held, storage_errors, write_atomic
-from robotrl.data.entry import StoreEntry, entry_bytes, read_entry
+from robotrl.data.entry import JOURNAL, StoreEntry, entry_bytes, read_entry
 from robotrl.data.episode_file import SUFFIX
-from robotrl.data.index import JOURNAL, Commit, StoreIndex, WriterJournal, removal_record
+from robotrl.data.index import Commit, StoreIndex, WriterJournal, removal_record
 from robotrl.data.journal import JournalScan, blank_lines, scan_journal
 from robotrl.data.names import is_name
 from robotrl.data.repair import Repair, WriterRepair
@@ -87,18 +87,13 @@ def _recover(store: EpisodeStore, name: str, progress: Progress | None) -> list[
         scan = scan_journal(path / JOURNAL)
         repairs = _journal_repairs(path / JOURNAL, scan)
         _set_aside(path, scan)
-    with closing(WriterDirectory(path)) as held:
-        index = StoreIndex(store.root)
-        index.refresh()
-        journal = index.journals[name]
-        if journal.error is not None:
-            raise journal.error
-        repairs += WriterRepair(path, store.spec, index, journal, held).run()
-        damaged = _damaged(index.live(name), progress)
+    with closing(WriterDirectory(store.root, name)) as held:
+        repairs += WriterRepair(path, store.spec, held.index, held.entries, held).run()
+        damaged = _damaged(held.index.live(name), progress)
         if damaged:
             for entry, _ in damaged.values():
                 _quarantine(held, entry)
-            held.journal.append(removal_record([Commit(name, line) for line in damaged], "damaged"))
+            held.append(removal_record([Commit(name, line) for line in damaged], "damaged"))
         return repairs + [_hiding(entry, error) for entry, error in damaged.values()]
 
 
@@ -138,7 +133,7 @@ def _quarantine(held: WriterDirectory, entry: StoreEntry) -> None:
     """Move the file away, or copy the damaged member of a segment, which holds other episodes too."""
     if not entry.path.exists():
         return
-    if entry.path.parent.name == "episodes":
+    if not entry.packed:
         held.quarantine(entry.path)
     else:
         with suppress(DataError):  # a segment that is cut short has no bytes to keep

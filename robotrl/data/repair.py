@@ -76,16 +76,15 @@ class WriterRepair:
         if self._held is not None:
             with storage_errors("repair", path):
                 function(self._held)
-            self._index.refresh()
             _LOG.info("%s: %s", path, action)
 
     def _episodes(self) -> None:
         """Take up episode files that no line names; remove those whose bytes were packed."""
         entries = self._journal.entries.values()
-        here = {entry.path.name for entry in entries if entry.path.parent.name == "episodes"}
-        packed = {f"{e.episode_id}{SUFFIX}": e for e in entries if e.path.parent.name == "segments"}
+        here = {entry.file for entry in entries}
+        packed = {f"{entry.episode_id}{SUFFIX}": entry for entry in entries if entry.packed}
         for path in self._files("episodes", SUFFIX):
-            if path.name in here:
+            if f"episodes/{path.name}" in here:
                 continue
             entry = packed.get(path.name)
             if entry is not None and entry.path.exists() and path.stat().st_size == entry.size:
@@ -105,7 +104,8 @@ class WriterRepair:
 
     def _segment(self, path: Path) -> None:
         """Take up what no line names of a segment, or remove it where all its episodes still lie elsewhere."""
-        here = {entry.offset for entry in self._journal.entries.values() if entry.path == path}
+        file = f"segments/{path.name}"
+        here = {entry.offset for entry in self._journal.entries.values() if entry.file == file}
         if here and path not in self._journal.orphaned:
             return
         try:
@@ -119,8 +119,8 @@ class WriterRepair:
             self._do(path, "removed: packing was interrupted and will begin again", lambda _: path.unlink())
         moved = [(lines[m.size, m.crc], m.start) for m in lost if (m.size, m.crc) in lines]
         if moved:
-            record = segment_record(f"segments/{path.name}", moved)
-            self._do(path, f"taken up again with {len(moved)} episodes", lambda held: held.journal.append(record))
+            record = segment_record(file, moved)
+            self._do(path, f"taken up again with {len(moved)} episodes", lambda held: held.append(record))
         for member in lost:
             if (member.size, member.crc) not in lines:
                 self._adopt_member(path, member)
@@ -163,8 +163,9 @@ class WriterRepair:
 
 
 def _adopt(held: WriterDirectory, path: Path, member: SegmentMember, episode: Episode) -> None:
-    entry = StoreEntry(path, episode.length, member.size, member.crc, episode.meta, member.start)
-    held.journal.append(entry.to_json())
+    file = f"{path.parent.name}/{path.name}"
+    entry = StoreEntry.of(episode, held.path, file, member.size, member.crc, member.start)
+    held.append(entry.to_json())
 
 
 def _salvage(held: WriterDirectory, path: Path, episode: Episode) -> None:

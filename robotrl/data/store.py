@@ -104,7 +104,7 @@ class EpisodeStore:
         """
         index = StoreIndex(self.root)
         while True:
-            entries = index.refresh()
+            entries = tuple(index.find(id_)[0] for id_ in index.refresh())
             index.check()
             yield entries
             if not entries:

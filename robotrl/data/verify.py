@@ -9,9 +9,9 @@ from typing import Literal
 from robotrl.data.admission import oddities, require_admissible
 from robotrl.data.annotations import list_annotations
 from robotrl.data.durable import lock_is_held
-from robotrl.data.entry import StoreEntry, read_entry
+from robotrl.data.entry import JOURNAL, StoreEntry, read_entry
 from robotrl.data.episode_file import SUFFIX
-from robotrl.data.index import JOURNAL, Commit, StoreIndex, WriterJournal
+from robotrl.data.index import Commit, StoreIndex, WriterJournal
 from robotrl.data.journal import scan_journal
 from robotrl.data.names import is_name
 from robotrl.data.recover import Progress
@@ -128,7 +128,7 @@ def _segments(journal: WriterJournal) -> Iterator[Finding]:
     """Whether a segment's own directory agrees with the journal: unzip tools go by it."""
     places: dict[Path, set[tuple[int, int, int]]] = {}
     for entry in journal.entries.values():
-        if entry.path.parent.name == "segments" and entry.path.exists():
+        if entry.packed and entry.path.exists():
             places.setdefault(entry.path, set()).add((entry.offset, entry.size, entry.crc))
     for path, expected in sorted(places.items()):
         missing = directory_lacks(path, expected)
@@ -142,7 +142,8 @@ def _episode(entry: StoreEntry, spec: EnvironmentSpec, fingerprint: str) -> Iter
         episode = read_entry(entry)
         require_admissible(episode, spec, fingerprint)
         # By their text, in which NaN equals itself.
-        if (episode.length, repr(episode.meta)) != (entry.length, repr(entry.meta)):
+        stored, named = (episode.meta.episode_id, episode.length), (entry.episode_id, entry.length)
+        if stored != named or repr(episode.meta) != repr(entry.meta):
             raise DataError(f"{entry.path}: its journal line says something else of the episode than its file")
         for camera in episode.cameras.values():
             for at in range(len(camera.frames)):

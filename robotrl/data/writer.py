@@ -8,7 +8,7 @@ from robotrl.data.admission import require_admissible, warn_of_oddities
 from robotrl.data.directory import WriterDirectory
 from robotrl.data.entry import StoreEntry
 from robotrl.data.episode_file import encode_episode
-from robotrl.data.index import Commit, StoreIndex, removal_record
+from robotrl.data.index import Commit, removal_record
 from robotrl.data.names import require_name
 from robotrl.data.repair import WriterRepair
 from robotrl.data.spill import SpillDirectory
@@ -26,14 +26,10 @@ class EpisodeWriter:
     def __init__(self, store: Path, name: str, spec: EnvironmentSpec) -> None:
         self.name = require_name("writer", name)
         self._spec, self._fingerprint = spec, spec.fingerprint
-        self._directory = WriterDirectory(store / "writers" / name)
+        self._directory = WriterDirectory(store, name)
+        self._index = self._directory.index
         try:
-            self._index = StoreIndex(store)
-            self._index.refresh()
-            journal = self._index.journals[name]
-            if journal.error is not None:
-                raise journal.error
-            WriterRepair(self._directory.path, spec, self._index, journal, self._directory).run()
+            WriterRepair(self._directory.path, spec, self._index, self._directory.entries, self._directory).run()
         except BaseException:
             self._directory.close()
             raise
@@ -70,7 +66,7 @@ class EpisodeWriter:
         if unknown:
             raise DataError(f"{len(unknown)} of {len(ids)} episodes are not in the store: {', '.join(unknown[:5])}")
         commits: list[Commit] = [commit for i in ids for commit in self._index.commits(i)]
-        self._directory.journal.append(removal_record(commits, reason))
+        self._directory.append(removal_record(commits, reason))
 
     def close(self) -> None:
         """Give the directory up; ticks of episodes that still run stay spilled. Idempotent."""

@@ -288,9 +288,15 @@ def test_a_snapshot_reads_only_what_was_appended(store, monkeypatch):
     assert len(parsed) == 1
 
 
-RECORD = {"kind": "episode", "file": "episodes/e.zarr.zip", "offset": 0, "length": 1, "size": 1, "crc": 1} | {
-    "meta": meta_to_json(EPISODES[0].meta)
-}
+RECORD = {
+    "kind": "episode",
+    "id": "e",
+    "file": "episodes/e.zarr.zip",
+    "offset": 0,
+    "length": 1,
+    "size": 1,
+    "crc": 1,
+} | {"meta": meta_to_json(EPISODES[0].meta)}
 
 
 @pytest.mark.parametrize(
@@ -304,7 +310,6 @@ RECORD = {"kind": "episode", "file": "episodes/e.zarr.zip", "offset": 0, "length
         ({"kind": "segment", "file": "segments/../../../1.zip", "members": []}, "is no valid file name"),
         (RECORD | {"file": "../../../etc/passwd"}, "is no valid file name"),
         (RECORD | {"file": "episodes/../../../etc/passwd"}, "is no valid file name"),
-        (RECORD | {"meta": {}}, "the metadata lacks 'episode_id'"),
         (RECORD | {"size": "big"}, "not the record of an episode"),
     ],
 )
