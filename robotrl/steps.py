@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from robotrl.configuration import plain
 from robotrl.critics.gate import judge_critic
 from robotrl.critics.success import SuccessCritic
 from robotrl.data.cache import TrainingCache
@@ -128,14 +129,16 @@ class Steps:
                 f"{REFUSE_FAILURE_SHARE:.0%} is safe; choose labels that leave failures out"
             )
         by_id = {e.meta.episode_id: c for e, c in zip(episodes, columns, strict=True)}
+        recipe = plain(self.parts.config[labels])
         lineage: Result = {
-            "made_by": f"labels={labels}",
+            "made_by": str(recipe["_target_"]),
+            "recipe": recipe,
             "code": code_fingerprint(),
             "snapshot": snapshot.fingerprint,
             "stages": list(stages),
+            "corrections": list(corrections.versions),
             "critic": critic,
             "critic_used": verdict is not None and verdict.usable,
-            "corrections": list(corrections.versions),
             "policy_versions": sorted({int(v) for e in episodes for v in np.unique(e.policy_version) if v >= 0}),
         }
         self.store.annotate("labels", name, by_id, lineage)
