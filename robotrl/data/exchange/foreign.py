@@ -12,6 +12,7 @@ from robotrl.data.names import is_name
 from robotrl.specs import ArraySpec, CameraSpec, Capabilities, EnvironmentSpec, SceneSpec
 from robotrl.types import CameraFrames, ChunkTable, ControlMode, Episode, EpisodeMeta, Float32, Float64, Int64, Outcome
 
+STAGE = "import"
 OPTIONAL = (
     *("action_requested", "action_policy", "action_human", "control_mode", "trigger", "intervention", "reward"),
     *("probability", "success", "policy_version", "starved", "clamped"),
@@ -79,7 +80,7 @@ def task_name(text: str) -> str:
     return name if is_name(name) else "imported"
 
 
-def complete(found: ForeignEpisode, spec: EnvironmentSpec, outcome: Outcome | None, stage: str) -> Episode:
+def complete(found: ForeignEpisode, spec: EnvironmentSpec, outcome: Outcome | None) -> Episode:
     """The episode; `outcome` is what holds where the data do not say it."""
     length, actions = len(found.action), spec.action.size
     none, minus = np.full((length, actions), np.nan, np.float32), np.full(length, -1, np.int32)
@@ -103,7 +104,7 @@ def complete(found: ForeignEpisode, spec: EnvironmentSpec, outcome: Outcome | No
         outcome = "success" if arrays["success"].any() else "failure"
     last = np.arange(length) == length - 1
     return Episode(
-        meta=_meta(found, spec, outcome, stage, human if "intervention" in found.known else None),
+        meta=_meta(found, spec, outcome, human if "intervention" in found.known else None),
         state=found.state,
         privileged=np.zeros((length + 1, 0), np.float32),
         physics=found.physics,
@@ -121,7 +122,7 @@ def complete(found: ForeignEpisode, spec: EnvironmentSpec, outcome: Outcome | No
 
 
 def _meta(
-    found: ForeignEpisode, spec: EnvironmentSpec, outcome: Outcome | None, stage: str, human: NDArray[Any] | None
+    found: ForeignEpisode, spec: EnvironmentSpec, outcome: Outcome | None, human: NDArray[Any] | None
 ) -> EpisodeMeta:
     """Where somebody noted interventions a policy was at work; elsewhere the data are demonstrations."""
     source = "demonstration" if human is None else "takeover" if human.any() else "autonomous"
@@ -130,7 +131,7 @@ def _meta(
         task=spec.task,
         instruction=found.instruction,
         seed=-1,
-        stage=stage,
+        stage=STAGE,
         source=source,
         outcome=outcome,
         reason=outcome or "imported",

@@ -19,7 +19,7 @@ from robotrl.data.durable import storage_errors
 from robotrl.data.episode_file import meta_from_json, meta_to_json
 from robotrl.errors import DataError
 from robotrl.specs import EnvironmentSpec, spec_from_json
-from robotrl.types import ChunkTable, Episode
+from robotrl.types import ChunkTable, Episode, EpisodeMeta
 
 FORMAT = 1
 DIRECTORY = "meta/robotrl"
@@ -79,12 +79,22 @@ def _jpeg(picture: NDArray[np.uint8]) -> bytes:
     return simplejpeg.encode_jpeg(np.ascontiguousarray(picture), _QUALITY, colorsubsampling="444")
 
 
-def restored_fields(row: Mapping[str, Any], length: int, last_state: NDArray[Any], where: str) -> dict[str, Any]:
-    """`meta`, `chunks` and the arrays of T + 1 rows, from the row of an episode of `length` ticks.
+def camera_names(row: Mapping[str, Any]) -> list[str]:
+    """The cameras that the row is about."""
+    return [key[len("camera.") : -len(".tick")] for key in row if key.startswith("camera.") and key.endswith(".tick")]
 
-    `last_state` (T, S) are the states before each action.
-    """
-    rows = length + 1
+
+def restored_meta(row: Mapping[str, Any], where: str) -> EpisodeMeta:
+    """The metadata of the episode; `DataError`, beginning with `where`, when they are damaged."""
+    try:
+        return meta_from_json(json.loads(row["meta"]), where)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{where}: {DIRECTORY} is damaged ({type(error).__name__}: {error})") from error
+
+
+def restored_fields(row: Mapping[str, Any], before: NDArray[np.float32], where: str) -> dict[str, Any]:
+    """`meta`, `chunks` and the arrays of T + 1 rows; `before` (T, S) are the states before each action."""
+    rows = len(before) + 1
     try:
         shapes = [int(n) for n in row["chunks.shapes"]]
         chunks = {name: np.asarray(row[f"chunks.{name}"], dtype) for name, dtype in _CHUNKS.items()}
@@ -92,20 +102,16 @@ def restored_fields(row: Mapping[str, Any], length: int, last_state: NDArray[Any
         chunks["noise"] = chunks["noise"].reshape(shapes[3:])
         arrays = {name: np.asarray(row[name], dtype) for name, dtype in _ROWS.items()}
         if len(arrays["time_ns"]) != rows:
-            raise ValueError(f"it is about {len(arrays['time_ns']) - 1} ticks, the data have {length}")
-        state = np.concatenate([last_state, np.asarray(row["state"], np.float32)[None]])
-        return {
-            "meta": meta_from_json(json.loads(row["meta"]), where),
-            "chunks": ChunkTable(**chunks),
-            "state": state,
-            "time_ns": arrays["time_ns"],
-            **{name: arrays[name].reshape(rows, arrays[name].size // rows) for name in ("privileged", "physics")},
-        }
+            raise ValueError(f"it is about {len(arrays['time_ns']) - 1} ticks, the data have {len(before)}")
+        wide = {name: arrays[name].reshape(rows, arrays[name].size // rows) for name in ("privileged", "physics")}
+        state = np.concatenate([before, np.asarray(row["state"], np.float32)[None]])
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{where}: {DIRECTORY} does not fit the data ({error}). If another program changed the data set, delete "
             f"{DIRECTORY} to import it as one that robotrl did not make."
         ) from error
+    meta = restored_meta(row, where)
+    return {"meta": meta, "chunks": ChunkTable(**chunks), "state": state, "time_ns": arrays["time_ns"], **wide}
 
 
 def last_picture(row: Mapping[str, Any], camera: str) -> NDArray[np.uint8]:
