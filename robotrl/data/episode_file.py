@@ -7,7 +7,7 @@ field of `ChunkTable` one of the sub-group `chunks`, and `EpisodeMeta` is the ro
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,8 @@ _WITH_LAST_STATE = frozenset({"state", "privileged", "physics", "time_ns"})
 
 def _dtypes(kind: type) -> dict[str, np.dtype[Any]]:
     """Array fields of the dataclass and the element type that its annotation `NDArray[...]` names."""
-    hints = get_type_hints(kind)
-    arrays = {f.name: get_args(hints[f.name]) for f in fields(kind)}
-    return {name: np.dtype(get_args(args[1])[0]) for name, args in arrays.items() if len(args) == 2}
+    hints = {f.name: get_type_hints(kind)[f.name] for f in fields(kind)}
+    return {n: np.dtype(get_args(get_args(h)[1])[0]) for n, h in hints.items() if get_origin(h) is np.ndarray}
 
 
 _TICKS = _dtypes(Episode)
