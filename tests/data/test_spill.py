@@ -16,9 +16,16 @@ from robotrl.data.spill import SpillDirectory, read_spill, spill_layout
 from robotrl.data.store import EpisodeStore
 from robotrl.data.verify import verify_store
 from robotrl.errors import DataError
+from robotrl.rollout.loop import Execution, Origin, Rollout
+from robotrl.seeds import seed_range
 from robotrl.types import Episode
+from sim.environment import MujocoEnvironment
+from sim.experts import Expert, ExpertPolicy
+from sim.tasks.insert import Insert
+from teleop.simulated_operator import OperatorConfig, SimulatedOperator
 from tests import builders
 from tests.contracts.store import assert_same
+from tests.data.spilling_process import Judge
 
 REPOSITORY = Path(__file__).parents[2]
 SPEC = builders.spec()
@@ -183,6 +190,21 @@ def test_a_full_disk_ends_the_log_with_a_warning_and_not_the_episode(tmp_path, m
     spills.close()
     assert "No space left on device" in caplog.text
     assert read_spill(log.path, SPEC).length == 5
+
+
+def test_a_rollout_spills_exactly_what_it_records(tmp_path):
+    world = MujocoEnvironment(Insert(horizon=40), worlds=2, threads=1)
+    spills = SpillDirectory(tmp_path, world.spec)
+    expert = Expert(world.spec, 2)
+    person = SimulatedOperator(world.spec, expert, OperatorConfig(reaction_s=0.2), 2)
+    origin = Origin("run", "drive")
+    rollout = Rollout(world, ExpertPolicy(expert), Execution(execute=1), origin, person, Judge(), spill=spills)
+    for episode in rollout.run(seed_range("train").block(4)):
+        spilled = read_spill(tmp_path / f"{episode.meta.episode_id}.spill", world.spec)
+        assert (spilled.meta.outcome, spilled.meta.source) == (None, episode.meta.source)
+        assert_same(replace(spilled, meta=episode.meta), episode)
+    world.close()
+    spills.close()
 
 
 def test_a_killed_rollout_is_salvaged_up_to_the_last_tick(tmp_path):

@@ -192,6 +192,23 @@ def test_a_file_where_a_directory_belongs_is_a_clear_error(tmp_path):
         store.writer()
 
 
+def test_a_directory_that_cannot_be_written_is_a_clear_error(store, monkeypatch):
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    with pytest.raises(
+        StorageError, match=r"cannot create .*writers/w0/staging: Permission denied.*make the directory"
+    ):
+        store.writer()
+
+
+def test_importing_the_store_brings_in_nothing_heavy():
+    code = "import sys, robotrl.data.store, robotrl.data.verify; print({'torch', 'mujoco', 'zarr'} & set(sys.modules))"
+    output = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert output.stdout == "set()\n"
+
+
 def test_a_path_without_a_store_is_a_clear_error(tmp_path):
     with pytest.raises(DataError, match=r"is not an episode store \(no store.json\)"):
         EpisodeStore.open(tmp_path)
