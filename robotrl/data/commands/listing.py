@@ -4,16 +4,14 @@ import shlex
 from argparse import Namespace
 from dataclasses import dataclass
 
+from robotrl.data.commands.filters import add_filters, filtered
 from robotrl.data.commands.locate import open_store
 from robotrl.data.commands.output import as_json, hint, table
-from robotrl.data.commands.parser import Parser, Subcommand, count, one_of
+from robotrl.data.commands.parser import Parser, Subcommand, count
 from robotrl.data.corrections import Corrections, read_corrections
 from robotrl.data.entry import StoreEntry
 from robotrl.data.snapshot import StoreSnapshot
-from robotrl.errors import RobotRLError, unknown_name
-
-_SOURCES = ("demonstration", "autonomous", "takeover")
-_OUTCOMES = ("success", "failure", "cut")
+from robotrl.errors import RobotRLError
 
 
 @dataclass(frozen=True)
@@ -35,10 +33,7 @@ class _Row:
 
 def _ls_arguments(parser: Parser) -> None:
     parser.store()
-    parser.add_argument("--stage", help="only of this stage")
-    parser.add_argument("--source", type=one_of("source", _SOURCES), help=", ".join(_SOURCES))
-    parser.add_argument("--outcome", type=one_of("outcome", _OUTCOMES), help=", ".join(_OUTCOMES))
-    parser.add_argument("--task", help="only of this task or instruction")
+    add_filters(parser)
     parser.add_argument("--limit", type=count, default=100, help="episodes to list, 0 for all (100)")
     parser.json()
 
@@ -46,7 +41,7 @@ def _ls_arguments(parser: Parser) -> None:
 def _ls(options: Namespace) -> None:
     store = open_store(options.store)
     snapshot, corrections = store.snapshot(), read_corrections(store)
-    found = _filter(snapshot, corrections, options)
+    found = filtered(snapshot, corrections, options).entries
     listed = found[: options.limit or None]
     rows = [_row(snapshot, entry, corrections) for entry in listed]
     if options.json:
@@ -59,26 +54,6 @@ def _ls(options: Namespace) -> None:
         print("  * corrected by `relabel`")
     if rows:
         hint(f"robotrl data show {shlex.quote(str(options.store))} {rows[0].id}")
-
-
-def _filter(snapshot: StoreSnapshot, corrections: Corrections, options: Namespace) -> list[StoreEntry]:
-    """The entries that match, by their corrected metadata; a stage that no episode has is an error."""
-    stages = {entry.meta.stage for entry in snapshot.entries}
-    if options.stage is not None and options.stage not in stages:
-        raise unknown_name("stage", options.stage, stages)
-    metas = {entry.episode_id: corrections.meta(entry.meta) for entry in snapshot.entries}
-    tasks = {word for meta in metas.values() for word in (meta.task, meta.instruction)}
-    if options.task is not None and options.task not in tasks:
-        raise unknown_name("task or instruction", options.task, tasks)
-    wanted = {"stage": options.stage, "source": options.source}
-    return [
-        entry
-        for entry in snapshot.entries
-        if (meta := metas[entry.episode_id])
-        and all(value is None or getattr(meta, name) == value for name, value in wanted.items())
-        and options.outcome in (None, meta.outcome or "cut")
-        and (options.task is None or options.task in (meta.task, meta.instruction))
-    ]
 
 
 def _row(snapshot: StoreSnapshot, entry: StoreEntry, corrections: Corrections) -> _Row:
