@@ -98,7 +98,8 @@ def _recover(store: EpisodeStore, name: str, progress: Progress | None) -> list[
 
 
 def _journal_repairs(path: Path, scan: JournalScan) -> list[Repair]:
-    found = [Repair(path, f"set aside the damaged line at byte {start}") for start, _ in scan.damaged]
+    advice = "what it committed is taken up again; if it was a removal, remove again"
+    found = [Repair(path, f"moved the damaged line at byte {at} to quarantine: {advice}") for at, _ in scan.damaged]
     torn = path.stat().st_size - scan.end if path.exists() else 0
     return [*found, Repair(path, f"cut {torn} bytes of a line that was never finished")] if torn else found
 

@@ -13,8 +13,9 @@ from robotrl.data.durable import storage_errors
 from robotrl.data.entry import StoreEntry
 from robotrl.data.episode_file import SUFFIX, encode_episode, read_episode
 from robotrl.data.index import StoreIndex, WriterJournal, segment_record
+from robotrl.data.salvage import read_spill
 from robotrl.data.segment import SegmentMember, segment_members
-from robotrl.data.spill import SPILL_SUFFIX, read_spill
+from robotrl.data.spill import SPILL_SUFFIX
 from robotrl.errors import DataError
 from robotrl.specs import EnvironmentSpec
 from robotrl.types import Episode
@@ -147,6 +148,8 @@ class WriterRepair:
         """Commit the whole ticks of an episode that was running, under an id of its own."""
         try:
             spilled = read_spill(path, self._spec)
+            if spilled.length:
+                require_admissible(spilled, self._spec, self._fingerprint)
         except DataError as error:
             self._do(path, f"moved to quarantine: {error}", lambda held: held.quarantine(path))
             return

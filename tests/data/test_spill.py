@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robotrl.data.recover import recover_store
-from robotrl.data.spill import SpillDirectory, read_spill, spill_layout
+from robotrl.data.salvage import read_spill
+from robotrl.data.spill import SpillDirectory, spill_layout
 from robotrl.data.store import EpisodeStore
 from robotrl.data.verify import verify_store
 from robotrl.errors import DataError
@@ -173,6 +174,18 @@ def test_logs_without_a_tick_or_a_header_are_put_away(tmp_path):
     assert recover_store(store.root).repairs == planned
     assert [r.action.partition(":")[0] for r in planned] == ["removed", "moved to quarantine"]
     assert len(store.snapshot()) == 0
+
+
+def test_spilled_ticks_that_a_store_must_not_hold_are_quarantined(tmp_path):
+    store = EpisodeStore.create(tmp_path / "store", SPEC)
+    store.writer().close()
+    state = EPISODE.state.copy()
+    state[7, 1] = np.nan
+    spill(store.root / "writers/w0/spills", replace(EPISODE, state=state))
+    (repair,) = recover_store(store.root).repairs
+    assert "moved to quarantine: state: element 'joint.1' is not finite" in repair.action
+    assert len(store.snapshot()) == 0
+    assert len(list(store.root.glob("writers/w0/quarantine/*"))) == 1
 
 
 def test_a_full_disk_ends_the_log_with_a_warning_and_not_the_episode(tmp_path, monkeypatch, caplog):
