@@ -1,7 +1,8 @@
 """A Zarr v3 group in one uncompressed zip, written and read without zarr-python.
 
 Every array is a single chunk under the `bytes` codec, little endian, C order, so that its bytes in the file are the
-array and it is memory-mapped in place. Chunks start at multiples of 64 bytes; the gap is a zip extra field.
+array and it is memory-mapped in place; only camera frames are shards of encoded frames (see `shards`). Chunks start at
+multiples of 64 bytes; the gap is a zip extra field.
 Equal content gives equal bytes: members are in the order given and carry a fixed date.
 zarr-python opens such a file with `zarr.open_group(zarr.storage.ZipStore(path), mode="r")`.
 """
@@ -12,7 +13,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite, prod
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robotrl.data.durable import storage_errors
+from robotrl.data.frames import EncodedFrames
 from robotrl.data.journal import JSON
+from robotrl.data.shards import encode_shards, frames_node, read_frames
 from robotrl.errors import DataError
 
 _ALIGNMENT = 64
@@ -33,10 +36,14 @@ _FILL: dict[str, JSON] = {"bool": False, "uint8": 0, "int32": 0, "int64": 0, "fl
 
 @dataclass(frozen=True)
 class ZarrGroup:
-    """Arrays by path ("state", "chunks/actions"), read-only, and the attributes of every group ("" is the root)."""
+    """Arrays by path ("state", "chunks/actions"), read-only, and the attributes of every group ("" is the root).
+
+    `frames` are the arrays that hold encoded camera frames.
+    """
 
     arrays: Mapping[str, NDArray[Any]]
     attributes: Mapping[str, Mapping[str, Any]]
+    frames: Mapping[str, EncodedFrames] = field(default_factory=dict[str, EncodedFrames])
 
 
 def encode_group(group: ZarrGroup) -> bytes:
@@ -51,6 +58,10 @@ def encode_group(group: ZarrGroup) -> bytes:
             if array.size:
                 content = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data.cast("B")
                 _add(archive, buffer, _chunk_member(path, array.ndim), content)
+        for path, frames in group.frames.items():
+            _add(archive, buffer, _member(path, "zarr.json"), json.dumps(frames_node(frames)).encode())
+            for member, shard in encode_shards(path, frames).items():
+                _add(archive, buffer, member, memoryview(shard))
     return buffer.getvalue()
 
 
@@ -150,7 +161,7 @@ def read_group(path: Path, *, verify: bool = True, offset: int = 0, size: int | 
         content = np.memmap(path, np.uint8, "r", offset, (size or available,)).view(np.ndarray)
     try:
         members = _members(path, content, verify)
-        return _parse(members)
+        return _parse(path, members)
     except zipfile.BadZipFile as error:
         raise DataError(f"{path}: cut short or damaged ({error})") from error
     except (struct.error, KeyError, TypeError, ValueError, NotImplementedError, EOFError, IndexError) as error:
@@ -179,8 +190,9 @@ def _data_of(info: zipfile.ZipInfo, content: NDArray[np.uint8]) -> NDArray[np.ui
     return content[start : start + info.file_size]
 
 
-def _parse(members: Mapping[str, NDArray[np.uint8]]) -> ZarrGroup:
+def _parse(file: Path, members: Mapping[str, NDArray[np.uint8]]) -> ZarrGroup:
     arrays: dict[str, NDArray[Any]] = {}
+    frames: dict[str, EncodedFrames] = {}
     attributes: dict[str, Mapping[str, Any]] = {}
     for name, data in members.items():
         if name.rpartition("/")[2] != "zarr.json":
@@ -188,11 +200,13 @@ def _parse(members: Mapping[str, NDArray[np.uint8]]) -> ZarrGroup:
         node, path = json.loads(data.tobytes()), name.removesuffix("zarr.json").removesuffix("/")
         if node["node_type"] == "group":
             attributes[path] = dict(node["attributes"])
+        elif node["codecs"][0]["name"] == "sharding_indexed":
+            frames[path] = read_frames(f"{file}: '{path}'", path, node, members)
         else:
             arrays[path] = _array(path, node, members)
     if "" not in attributes:
         raise ValueError("the root group is missing")
-    return ZarrGroup(arrays, attributes)
+    return ZarrGroup(arrays, attributes, frames)
 
 
 def _array(path: str, node: Mapping[str, Any], members: Mapping[str, NDArray[np.uint8]]) -> NDArray[Any]:

@@ -81,8 +81,8 @@ def _print_oddities(summary: Summary) -> None:
         "dropped ticks": tally.dropped_ticks or None,
         "clock stood or ran back": f"{tally.clock_ticks} ticks" if tally.clock_ticks else None,
         "not finite": shown([f"{e.element} {e.not_finite}" for e in summary.elements if e.not_finite]),
-        "equal episodes": shown([" = ".join(ids[:5]) for ids in summary.equal_content]),
-        "equal actions only": shown([" = ".join(ids[:5]) for ids in summary.equal_actions]),
+        "equal episodes": shown([f"{len(ids)} ({shown(ids, 3)})" for ids in summary.equal_content]),
+        "equal actions only": shown([f"{len(ids)} ({shown(ids, 3)})" for ids in summary.equal_actions]),
         "frozen cameras": shown(frozen),
         f"action jumps > {JUMP_SHARE:.0%} of range": shown(
             [f"{e.element} {e.jumps} in {e.jump_episodes} episodes" for e in jumping]
