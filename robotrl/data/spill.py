@@ -1,12 +1,16 @@
 """The ticks of a running episode in an append-only log, so that a crash costs at most the tick being written.
 
-One line as in a journal (format, fingerprint of the spec, metadata, layout of the rows), then frames: CRC-32 of
-kind and payload (uint32), length of the payload (uint32), kind (one byte), payload; all little endian. Kinds: `s` the state row before the first tick, `t`
-rows of ticks, each with the state row after it, `c` a proposed chunk: observed tick, policy version, H, whether noise
-follows (int32 each), actions and noise (H, A) float32. A frame is in the log when its CRC fits; reading stops at the
-first that does not. Each frame is one write, so that the death of the process costs none; the disk is synced
-once in `SYNC_INTERVAL_S` from another thread, so that control never waits for it, and power loss costs at most about
-twice that.
+One line as in a journal (format, fingerprint of the spec, metadata, layout of the rows), then frames: CRC-32 of kind and
+payload (uint32), length of the payload (uint32), kind (one byte), payload; all little endian. Kinds:
+
+s   the state row before the first tick
+t   rows of ticks, each with the state row after it
+c   a proposed chunk: observed tick, policy version, H, whether noise follows (int32 each), actions and noise (H, A)
+    float32
+
+A frame is in the log when its CRC fits; reading stops at the first that does not. Each frame is one write, so that the
+death of the process costs none; the disk is synced once in `SYNC_INTERVAL_S` from another thread, so that control
+never waits for it, and power loss costs at most about twice that.
 """
 
 import logging
