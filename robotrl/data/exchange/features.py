@@ -41,10 +41,12 @@ SCALARS = {
 """Feature → the field of `Episode` with (T,)."""
 WITHOUT_STATISTICS = {*VECTORS, "robotrl.probability"}
 """NaN says "there was none" in these, so that a mean would mislead."""
-_DTYPES = {"reward": "float32", "probability": "float32"}
-_DTYPES |= dict.fromkeys(("success", "intervention", "terminated", "truncated", "starved"), "bool")
-_DTYPES |= dict.fromkeys(("control_mode", "trigger", "clamped"), "uint8")
-_DTYPES |= dict.fromkeys(("policy_version", "chunk_id", "chunk_row", "delay_ticks"), "int32")
+_DTYPES = {
+    **dict.fromkeys(("reward", "probability"), "float32"),
+    **dict.fromkeys(("success", "intervention", "terminated", "truncated", "starved"), "bool"),
+    **dict.fromkeys(("control_mode", "trigger", "clamped"), "uint8"),
+    **dict.fromkeys(("policy_version", "chunk_id", "chunk_row", "delay_ticks"), "int32"),
+}
 _INDICES = {
     "timestamp": "float32",
     "frame_index": "int64",

@@ -1,7 +1,7 @@
 """Episodes of data that robotrl did not record: what they say is kept, the rest is marked as not there."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,7 +46,7 @@ def foreign_spec(
     physics_size: int,
     control_hz: float,
     horizon: int,
-    instructions: Sequence[str],
+    instructions: Iterable[str],
     cameras: Sequence[CameraSpec],
 ) -> EnvironmentSpec:
     """An environment of which nothing is known but its data: no scene, no privileged state, nothing to step."""
@@ -60,7 +60,7 @@ def foreign_spec(
         control_hz=control_hz,
         horizon=horizon,
         settle_ticks=1,
-        instructions=tuple(instructions),
+        instructions=tuple(dict.fromkeys(instructions)),
         tool_frame="",
         scene=SceneSpec((), ()),
         capabilities=Capabilities(snapshot=False, batched=False, faster_than_real_time=False),

@@ -5,12 +5,11 @@ Here episodes are grouped beforehand: each group becomes a data file, a video fi
 and a sidecar, in this order. A group whose sidecar has its name is whole; an interrupted export goes on behind it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from robotrl.data.durable import storage_errors
@@ -19,12 +18,13 @@ from robotrl.data.exchange.groups import DATA, EPISODES, SIDECAR, VIDEO, Group, 
 from robotrl.data.exchange.lerobot_meta import VERSION, episode_row, write_meta
 from robotrl.data.exchange.optional import require_module
 from robotrl.data.exchange.partial import partial_directory, require_absent, sync_file
+from robotrl.data.exchange.pictures import one_a_row
 from robotrl.data.exchange.selection import Export, Selection, plan_export
 from robotrl.data.exchange.sidecar import sidecar_row
 from robotrl.data.exchange.statistics import Statistic, picture_statistic, vector_statistic
 from robotrl.data.exchange.tables import TableFile, made, write_rows
 from robotrl.data.exchange.video import VideoWriter
-from robotrl.types import CameraFrames, Episode
+from robotrl.types import Episode
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _write_group(root: Path, plan: Export, group: Group, progress: Callable[[int
         columns = tick_columns(episode, hz, index, first, plan.instructions.index(item.instruction))
         data.write(columns)
         for name, video in videos.items():
-            for picture in _one_a_tick(episode.cameras[name], episode.length):
+            for picture in one_a_row(episode.cameras[name], episode.length):
                 video.write(picture)
         metadata.append(episode_row(item, group, index, first, hz, plan, _statistics(columns, episode)))
         sidecar.append(sidecar_row(episode, index, item.selection.spec.fingerprint))
@@ -98,16 +98,6 @@ def _write_group(root: Path, plan: Export, group: Group, progress: Callable[[int
         sync_file(file)
     with storage_errors("write", partial):
         partial.rename(group.path(root, SIDECAR))
-
-
-def _one_a_tick(camera: CameraFrames, length: int) -> Iterator[NDArray[np.uint8]]:
-    """At every tick the latest picture until then; before the first one, that one. Each is decoded once."""
-    places = np.maximum(np.searchsorted(camera.tick, np.arange(length), side="right") - 1, 0)
-    picture, shown = camera.frames[0], 0
-    for place in places:
-        if place != shown:
-            picture, shown = camera.frames[int(place)], place
-        yield picture
 
 
 def _statistics(columns: dict[str, NDArray[Any]], episode: Episode) -> dict[str, Statistic]:

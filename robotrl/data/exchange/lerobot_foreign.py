@@ -33,7 +33,8 @@ class ForeignDataset:
     """
 
     def __init__(self, layout: LeRobotLayout, task: str, outcome: Outcome | None) -> None:
-        self._layout, self._outcome = layout, outcome
+        self._layout = layout
+        self._outcome: Outcome | None = outcome
         self._reader = LeRobotReader(layout)
         vectors = [key for key in layout.features if key.startswith("observation.") and _is_vector(layout, key)]
         self._state = sorted(vectors, key=lambda key: (key != STATE, key))
@@ -64,8 +65,9 @@ class ForeignDataset:
         rows = self._reader.rows(episode)
         state = self._states(rows)
         known = {field: _shaped(rows.column(f), f in VECTORS) for f, field in self._known.items()}
+        ticks = np.arange(episode.length, dtype=np.int32)
         frames = {key: self._reader.frames(rows, key, range(episode.length)) for key in self._layout.cameras}
-        cameras: dict[str, CameraFrames] = {camera_name(key): camera for key, camera in frames.items()}
+        cameras = {camera_name(key): CameraFrames(ticks, camera) for key, camera in frames.items()}
         found = ForeignEpisode(
             episode_id=identity,
             instruction=episode.instruction,
@@ -100,7 +102,7 @@ class ForeignDataset:
             physics_size=0,
             control_hz=layout.fps,
             horizon=max(episode.length for episode in layout.episodes),
-            instructions=dict.fromkeys(episode.instruction for episode in layout.episodes),
+            instructions=(episode.instruction for episode in layout.episodes),
             cameras=[CameraSpec(name, *size) for name, size in cameras.items()],
         )
 
@@ -134,13 +136,12 @@ def _picture_size(layout: LeRobotLayout, key: str) -> tuple[int, int]:
 def _elements(key: str, feature: Mapping[str, Any]) -> list[str]:
     """The names that the data set gives, or numbers; beyond `observation.state` and `action` with the feature's."""
     count, names = feature["shape"][0], feature.get("names")
-    if isinstance(names, dict) and len(names) == 1:
-        names = next(iter(names.values()))
-    short = key.removeprefix("observation.")
-    usable = isinstance(names, list) and len(names) == count and len({str(n) for n in names}) == count
-    if not usable:
+    if isinstance(names, dict):  # some recorders write {"motors": [...]}
+        names = next(iter(names.values()), None)
+    short, given = key.removeprefix("observation."), [str(n) for n in names] if isinstance(names, list) else []
+    if len(given) != count or len(set(given)) != count:
         return [f"{short}.{i}" for i in range(count)]
-    return [str(name) if key in (STATE, ACTION) else f"{short}.{name}" for name in names]
+    return [name if key in (STATE, ACTION) else f"{short}.{name}" for name in given]
 
 
 def _shaped(column: NDArray[Any], vector: bool) -> NDArray[Any]:

@@ -1,6 +1,7 @@
 """Episodes out of a LeRobot data set that robotrl exported: what they were, to the bit, but for the pictures."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ from robotrl.data.exchange.features import IMAGES, STATE, VECTORS, episode_field
 from robotrl.data.exchange.imports import Pending
 from robotrl.data.exchange.lerobot_layout import LeRobotEpisode, LeRobotLayout
 from robotrl.data.exchange.lerobot_rows import EpisodeRows, LeRobotReader
-from robotrl.data.exchange.sidecar import DIRECTORY, camera_names, last_picture, restored_fields, restored_meta
+from robotrl.data.exchange.sidecar import DIRECTORY, camera_names, restored_fields, restored_meta
 from robotrl.data.exchange.tables import read_table, row_values
 from robotrl.errors import DataError
 from robotrl.specs import EnvironmentSpec
@@ -50,13 +51,14 @@ def _restore(reader: LeRobotReader, episode: LeRobotEpisode, row: Mapping[str, A
     for field in VECTORS.values():
         ticks[field] = ticks[field].reshape(episode.length, -1)
     cameras = {name: _camera(reader, rows, name, row) for name in camera_names(row)}
-    return Episode(**restored_fields(row, rows.matrix(STATE), where), **ticks, cameras=cameras)
+    fields: dict[str, Any] = {**restored_fields(row, rows.matrix(STATE), where), **ticks, "cameras": cameras}
+    return Episode(**fields)
 
 
 def _camera(reader: LeRobotReader, rows: EpisodeRows, name: str, row: Mapping[str, Any]) -> CameraFrames:
     """The pictures at the ticks that the camera saw, without those that the export repeated."""
     tick = row[f"camera.{name}.tick"].astype(np.int32)
     during = reader.frames(rows, f"{IMAGES}{name}", tick[tick < rows.episode.length].tolist())
-    if tick[-1] < rows.episode.length:
-        return during
-    return CameraFrames(tick, np.concatenate([during.frames[:], last_picture(row, name)[None]]))
+    after = row[f"camera.{name}.last"]
+    chunks = during.chunks if after is None else [*during.chunks, after]
+    return CameraFrames(tick, replace(during, chunks=chunks))

@@ -1,7 +1,7 @@
 """The ticks and pictures of a LeRobot data set, an episode at a time and in order, so that each file is read once."""
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ from robotrl.data.exchange.lerobot_layout import LeRobotEpisode, LeRobotLayout
 from robotrl.data.exchange.optional import require_module
 from robotrl.data.exchange.tables import column_values, read_table
 from robotrl.data.exchange.video import VideoReader
+from robotrl.data.frames import EncodedFrames, encode_frame
 from robotrl.errors import DataError
-from robotrl.types import CameraFrames, UInt8
+from robotrl.types import UInt8
 
 
 class EpisodeRows:
@@ -75,17 +76,17 @@ class LeRobotReader:
                 )
         return found
 
-    def frames(self, rows: EpisodeRows, feature: str, ticks: Sequence[int]) -> CameraFrames:
-        """The camera's pictures at some ticks, ascending."""
+    def frames(self, rows: EpisodeRows, feature: str, ticks: Sequence[int]) -> EncodedFrames:
+        """The camera's pictures at some ticks, ascending; encoded as they come, so that few are in memory."""
         episode = rows.episode
         if feature in episode.videos:
             path, start_s = episode.videos[feature]
             pictures = self._videos[feature].pictures(path, start_s, episode.length, self._layout.fps)
         else:
             pictures = rows.images(feature)
-        return CameraFrames(np.asarray(ticks, np.int32), _stacked(pictures, ticks))
-
-
-def _stacked(pictures: Iterable[UInt8], ticks: Sequence[int]) -> UInt8:
-    wanted = set(ticks)
-    return np.stack([picture for tick, picture in enumerate(pictures) if tick in wanted])
+        wanted, chunks, size = set(ticks), list[bytes](), (0, 0)
+        for tick, picture in enumerate(pictures):
+            if tick in wanted:
+                chunks.append(encode_frame(picture))
+                size = (picture.shape[0], picture.shape[1])
+        return EncodedFrames(f"{self._layout.root}: {feature}", "jpeg", size, chunks)

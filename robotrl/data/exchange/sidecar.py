@@ -12,19 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import simplejpeg
 from numpy.typing import NDArray
 
 from robotrl.data.durable import storage_errors
 from robotrl.data.episode_file import meta_from_json, meta_to_json
+from robotrl.data.frames import EncodedFrames, encode_frame
 from robotrl.errors import DataError
 from robotrl.specs import EnvironmentSpec, spec_from_json
-from robotrl.types import ChunkTable, Episode, EpisodeMeta
+from robotrl.types import ChunkTable, Episode, EpisodeMeta, FrameArray
 
 FORMAT = 1
 DIRECTORY = "meta/robotrl"
 _ENVIRONMENTS = f"{DIRECTORY}/environments.json"
-_QUALITY = 95
 _ROWS = {"privileged": np.float32, "physics": np.float64, "time_ns": np.int64}
 """Fields of T + 1 rows that are kept here whole."""
 _CHUNKS = {
@@ -71,12 +70,15 @@ def sidecar_row(episode: Episode, episode_index: int, environment: str) -> dict[
     for name, camera in episode.cameras.items():
         after = len(camera.tick) > 0 and camera.tick[-1] == episode.length
         row[f"camera.{name}.tick"] = camera.tick
-        row[f"camera.{name}.last"] = _jpeg(camera.frames[len(camera.tick) - 1]) if after else None
+        row[f"camera.{name}.last"] = _encoded(camera.frames) if after else None
     return row
 
 
-def _jpeg(picture: NDArray[np.uint8]) -> bytes:
-    return simplejpeg.encode_jpeg(np.ascontiguousarray(picture), _QUALITY, colorsubsampling="444")
+def _encoded(frames: FrameArray) -> bytes:
+    """The last frame, as it is encoded where it is JPEG."""
+    if isinstance(frames, EncodedFrames) and frames.codec == "jpeg":
+        return bytes(frames.chunks[-1])
+    return encode_frame(frames[len(frames) - 1])
 
 
 def camera_names(row: Mapping[str, Any]) -> list[str]:
@@ -95,9 +97,10 @@ def restored_meta(row: Mapping[str, Any], where: str) -> EpisodeMeta:
 def restored_fields(row: Mapping[str, Any], before: NDArray[np.float32], where: str) -> dict[str, Any]:
     """`meta`, `chunks` and the arrays of T + 1 rows; `before` (T, S) are the states before each action."""
     rows = len(before) + 1
+    chunks: dict[str, Any] = {}
     try:
         shapes = [int(n) for n in row["chunks.shapes"]]
-        chunks = {name: np.asarray(row[f"chunks.{name}"], dtype) for name, dtype in _CHUNKS.items()}
+        chunks |= {name: np.asarray(row[f"chunks.{name}"], dtype) for name, dtype in _CHUNKS.items()}
         chunks["actions"] = chunks["actions"].reshape(shapes[:3])
         chunks["noise"] = chunks["noise"].reshape(shapes[3:])
         arrays = {name: np.asarray(row[name], dtype) for name, dtype in _ROWS.items()}
@@ -112,8 +115,3 @@ def restored_fields(row: Mapping[str, Any], before: NDArray[np.float32], where: 
         ) from error
     meta = restored_meta(row, where)
     return {"meta": meta, "chunks": ChunkTable(**chunks), "state": state, "time_ns": arrays["time_ns"], **wide}
-
-
-def last_picture(row: Mapping[str, Any], camera: str) -> NDArray[np.uint8]:
-    """The picture (H, W, 3) that the camera took after the last tick."""
-    return simplejpeg.decode_jpeg(row[f"camera.{camera}.last"])
