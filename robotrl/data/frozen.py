@@ -6,6 +6,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from robotrl.data.frames import EncodedFrames
 from robotrl.types import CameraFrames, Episode
 
 FROZEN_S = 1.0
@@ -24,7 +25,7 @@ class FrozenCamera:
 
 
 def frozen_cameras(episode: Episode) -> list[FrozenCamera]:
-    """Where a camera repeats its picture for at least `FROZEN_S`; decodes all frames."""
+    """Where a camera repeats its picture for at least `FROZEN_S`."""
     enough = FROZEN_S * episode.meta.control_hz
     found: list[FrozenCamera] = []
     for name, camera in episode.cameras.items():
@@ -37,9 +38,10 @@ def frozen_cameras(episode: Episode) -> list[FrozenCamera]:
 
 
 def _digests(camera: CameraFrames) -> NDArray[np.int64]:
-    """(F,) a number a picture, equal for equal ones; one picture in memory at a time."""
-    frames = (np.ascontiguousarray(camera.frames[i]) for i in range(len(camera.tick)))
-    return np.array([crc32(frame.data.cast("B")) for frame in frames], np.int64)
+    """(F,) a number a picture, equal for equal ones. Equal pictures are equal when encoded, so none is decoded."""
+    frames = camera.frames
+    pictures = frames.chunks if isinstance(frames, EncodedFrames) else map(frames.__getitem__, range(len(frames)))
+    return np.array([crc32(p if isinstance(p, bytes) else np.ascontiguousarray(p)) for p in pictures], np.int64)
 
 
 def _runs(digests: NDArray[np.int64]) -> list[tuple[int, int]]:

@@ -2,23 +2,33 @@
 
 import re
 import zipfile
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
 
+from robotrl.data.frames import encode_frames
+from robotrl.data.jpeg_codec import JpegCodec
 from robotrl.data.pack import pack_store
 from robotrl.data.store import EpisodeStore
-from robotrl.types import ChunkTable, Episode, EpisodeMeta
+from robotrl.types import CameraFrames, ChunkTable, Episode, EpisodeMeta
 from tests import builders
 from tests.data import store_reader
+from tests.data.pictures import pictures, with_cameras
 from tests.data.store_reader import read_store
 
 EPISODES = [builders.episode(20 + i, i, takeover=(5, 9) if i % 2 else None) for i in range(6)]
+EPISODES[2] = with_cameras(EPISODES[2], every=3)
 IDS = [e.meta.episode_id for e in EPISODES]
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "store.md").read_text()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def codec_registered():
+    """As the entry point of an installed robotrl does."""
+    zarr.registry.register_codec("robotrl.jpeg", JpegCodec)
 
 
 @pytest.fixture
@@ -43,8 +53,12 @@ def assert_read_alike(store: EpisodeStore) -> None:
     for episode in snapshot.episodes():
         group = theirs[episode.meta.episode_id]
         assert group.attrs["meta"] == asdict(episode.meta)
-        pairs = [(f.name, getattr(episode, f.name)) for f in fields(Episode) if f.name not in ("meta", "chunks", "cameras")]
+        pairs = [
+            (f.name, getattr(episode, f.name)) for f in fields(Episode) if f.name not in ("meta", "chunks", "cameras")
+        ]
         pairs += [(f"chunks/{f.name}", getattr(episode.chunks, f.name)) for f in fields(ChunkTable)]
+        for name, camera in episode.cameras.items():
+            pairs += [(f"cameras/{name}/tick", camera.tick), (f"cameras/{name}/frames", camera.frames[:])]
         for name, ours in pairs:
             array = group[name]
             assert isinstance(array, zarr.Array)
@@ -82,6 +96,16 @@ def test_unzip_gives_the_episodes_of_a_segment_back(store, tmp_path):
     unpacked = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()}
     assert unpacked == {name: before[name] for name in unpacked}
     assert {name.partition(".")[0] for name in unpacked} == {IDS[0], *IDS[2:]}
+
+
+@pytest.mark.parametrize("codec", ["zstd", "raw"])
+def test_exact_pictures_need_no_codec_of_ours(tmp_path, codec):
+    store, frames, tick = EpisodeStore.create(tmp_path, builders.spec()), pictures(5), np.arange(5, dtype=np.int32)
+    camera = CameraFrames(tick, encode_frames(frames, codec))
+    with store.writer() as writer:
+        writer.on_episode(replace(EPISODES[0], cameras={"front": camera}))
+    found = read_store(store.root)[IDS[0]]["cameras/front/frames"]
+    np.testing.assert_array_equal(np.asarray(found[...]), frames)
 
 
 def test_annotations_are_read_with_zarr_alone(store):
