@@ -1,7 +1,7 @@
 """The ticks of a running episode in an append-only log, so that a crash costs at most the tick being written.
 
-One line as in a journal (format, fingerprint of the spec, metadata, layout of the rows), then frames: CRC-32 of kind and
-payload (uint32), length of the payload (uint32), kind (one byte), payload; all little endian. Kinds:
+One line as in a journal (format, fingerprint of the spec, metadata, layout of the rows), then frames: CRC-32 of kind
+and payload (uint32), length of the payload (uint32), kind (one byte), payload; all little endian. Kinds:
 
 s   the state row before the first tick
 t   rows of ticks, each with the state row after it
