@@ -13,6 +13,7 @@ from robotrl.data.commands.main import SUBCOMMANDS
 from robotrl.data.corrections import read_corrections
 from robotrl.data.store import EpisodeStore
 from tests import builders
+from tests.data.pictures import with_cameras
 
 OUTCOMES = ("success", "failure", None)
 EPISODES = [
@@ -300,6 +301,18 @@ def test_merge_brings_episodes_and_corrections_together_and_may_be_repeated(data
     ]
 
 
+def test_pictures_are_copied_bit_exactly_and_listed(data, tmp_path):
+    fill(tmp_path / "a", [EPISODES[0], with_cameras(EPISODES[1], every=2)])
+    assert data("merge", tmp_path / "a", tmp_path / "b")[0] == 0
+    assert data("split", tmp_path / "b", tmp_path / "parts", "--by", "source")[0] == 0
+    one, two = (EpisodeStore.open(p).snapshot() for p in (tmp_path / "a", tmp_path / "b"))
+    assert one.fingerprint == two.fingerprint
+    assert EpisodeStore.open(tmp_path / "parts" / "takeover").snapshot().entries[0].crc == one.entries[1].crc
+    assert [row["cameras"] for row in answer(data, "ls", tmp_path / "b")["episodes"]] == [[], ["front", "wrist"]]
+    camera = {"name": "cameras/front", "shape": [11, 32, 40, 3], "dtype": "uint8"}
+    assert camera in answer(data, "show", tmp_path / "b", IDS[1])["arrays"]
+
+
 def test_merge_refuses_before_it_copies_anything(data, tmp_path):
     fill(tmp_path / "a", EPISODES[:2])
     other = [EPISODES[2], replace(EPISODES[0], reward=EPISODES[0].reward + 1)]
@@ -362,3 +375,53 @@ def test_odd_characters_are_printed_without_steering_the_terminal(data, tmp_path
     fill(tmp_path / "a b", [replace(EPISODES[0], meta=meta)])
     assert "[red]put[/red] ü \\x1b[2J \\u202e it" in data("show", tmp_path / "a b", IDS[0])[1]
     assert f"'{tmp_path / 'a b'}'" in data("ls", tmp_path / "a b")[1]
+
+
+@pytest.mark.parametrize(("target", "words"), [("set", []), ("set.hdf5", []), ("odd", ["--format", "robomimic"])])
+def test_what_is_exported_comes_back_exactly(data, run, tmp_path, target, words):
+    assert answer(data, "export", run, tmp_path / target, *words)["episodes"] == 6
+    report = answer(data, "import", tmp_path / target, tmp_path / "again", *words)
+    assert (report["imported"], report["present"]) == (6, 0)
+    assert answer(data, "import", tmp_path / target, tmp_path / "again", *words)["present"] == 6
+    theirs, ours = (EpisodeStore.open(p).snapshot() for p in (tmp_path / "again", run / "store"))
+    assert theirs.fingerprint == ours.fingerprint
+
+
+def test_an_export_takes_the_episodes_that_are_asked_for(data, run, tmp_path):
+    code, out, _ = data("export", run, tmp_path / "set", "--outcome", "success", "--source", "takeover")
+    assert code == 0 and f"robotrl data import {tmp_path / 'set'}" in out
+    assert data("import", tmp_path / "set", tmp_path / "again")[0] == 0
+    assert ids(tmp_path / "again") == [IDS[3]]
+
+
+def test_an_export_says_which_corrections_it_leaves_behind(data, run, tmp_path):
+    assert data("relabel", run, IDS[2], "--outcome", "success", "--reason", "r")[0] == 0
+    assert IDS[2] in data("export", run, tmp_path / "set")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["export", "RUN", "HERE/full"], "full"),
+        (["export", "RUN", "RUN", "HERE/new.hdf5"], "one environment"),
+        (["export", "HERE/empty", "HERE/new"], "no episodes to export"),
+        (["export", "RUN", "HERE/new", "--format", "lerobt"], "Did you mean 'lerobot'"),
+        (["export", "RUN", "HERE/new", "--stage", "bas"], "Did you mean 'base'"),
+        (["export", "RUN", "/proc/nowhere/set"], "/proc/nowhere"),
+        (["export", "RUN"], "required: TARGET"),
+        (["import", "HERE/nothing", "HERE/new"], "nothing"),
+        (["import", "HERE/full", "HERE/new"], "meta/info.json"),
+        (["import", "HERE/nothing.hdf5", "HERE/new"], "nothing.hdf5"),
+        (["import", "HERE/full/note.hdf5", "HERE/new"], "note.hdf5"),
+        (["import", "HERE/full", "HERE/new", "--outcome", "none"], "no outcome is called 'none'"),
+    ],
+)
+def test_exchange_refuses_before_anything_appears(data, run, tmp_path, words, told):
+    fill(tmp_path / "empty", [])
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "note.hdf5").write_text("mine")
+    paths = [word.replace("HERE", str(tmp_path)).replace("RUN", str(run)) for word in words]
+    code, _, err = data(*paths)
+    assert code == 2 and told in err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "full", "run"]
+    assert (tmp_path / "full" / "note.hdf5").read_text() == "mine"

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from robotrl.data.commands.changing import RELABEL, RM
 from robotrl.data.commands.comparing import DIFF, LINEAGE
+from robotrl.data.commands.exchanging import EXPORT, IMPORT
 from robotrl.data.commands.health import PACK, RECOVER, VERIFY
 from robotrl.data.commands.listing import LS
 from robotrl.data.commands.moving import MERGE, SPLIT
@@ -19,6 +20,8 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "verify": VERIFY,
     "lineage": LINEAGE,
     "diff": DIFF,
+    "import": IMPORT,
+    "export": EXPORT,
     "merge": MERGE,
     "split": SPLIT,
     "relabel": RELABEL,
