@@ -327,7 +327,7 @@ class Windows:
         next_states: (B, S) float32 after the last masked action, for bootstrapping.
         columns: annotation name → (B,) float32 at the window's tick.
         episode: (B,) int32 index into the reader's ordered ids; `tick` (B,) int32.
-        source: (B,) uint8 index into `data.windows.SOURCES`.
+        source: (B,) uint8 index into `data.cache.SOURCES`.
         images: camera name → (B, L, H, W, 3) uint8, at each state of the history the latest frame until then.
     """
 
