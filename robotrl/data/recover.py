@@ -119,7 +119,7 @@ def _damaged(entries: dict[int, StoreEntry], progress: Progress | None) -> dict[
     for count, (line, entry) in enumerate(entries.items(), 1):
         try:
             read_entry(entry)
-        except RobotRLError as error:
+        except DataError as error:  # a disk that refuses to be read is no reason to hide an episode, and is raised
             found[line] = (entry, str(error))
         if progress is not None:
             progress(count, len(entries))

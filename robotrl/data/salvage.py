@@ -52,8 +52,10 @@ def _parse(meta: EpisodeMeta, content: bytes, start: int, spec: EnvironmentSpec)
             states.append(np.frombuffer(payload, state))
         elif kind == b"t":
             ticks.append(np.frombuffer(payload, tick))
-        else:
+        elif kind == b"c":
             _read_chunk(payload, width, chunks)
+        else:
+            raise ValueError(f"unknown kind {kind!r}")
     if not states:
         states = [np.zeros(1, state)]  # not even the first state is whole; there is no tick after it either
     return _episode(meta, states[0], np.concatenate(ticks), chunks, width)

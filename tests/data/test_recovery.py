@@ -219,6 +219,18 @@ def test_a_dry_run_changes_nothing(store, directory):
     assert {p: p.read_bytes() for p in store.root.rglob("*") if p.is_file()} == before
 
 
+def test_a_disk_that_refuses_to_be_read_hides_nothing(store, monkeypatch):
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "memmap", refused)
+        report = recover_store(store.root)
+    assert report.repairs == ()
+    assert "Permission denied" in report.failed[0][1]
+    assert_holds(store, [0, 1, 2, 3])
+
+
 def test_one_directory_that_cannot_be_repaired_does_not_stop_the_others(store, directory):
     (directory / "staging/half").write_bytes(b"half")
     broken = store.root / "writers/broken"
