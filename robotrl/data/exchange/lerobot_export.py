@@ -55,7 +55,7 @@ def export_lerobot(selections: Sequence[Selection], path: Path, progress: Callab
         StorageError: the disk is full or cannot be written to.
         RunBusyError: another process is exporting to `path`.
     """
-    for module in ("pyarrow.parquet", "pandas", "av"):
+    for module in ("pyarrow.parquet", "av"):
         require_module(module, "lerobot")
     require_absent(path)
     plan = plan_export(selections)

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robotrl.data.durable import storage_errors, write_atomic
+from robotrl.data.durable import write_atomic
 from robotrl.data.exchange.features import IMAGES, declared_features
 from robotrl.data.exchange.groups import DATA, EPISODES, FILES_PER_CHUNK, VIDEO, Group
-from robotrl.data.exchange.optional import require_module
 from robotrl.data.exchange.selection import Export, Item
 from robotrl.data.exchange.sidecar import DIRECTORY, environments_to_json
 from robotrl.data.exchange.statistics import Statistic, merge_statistics
-from robotrl.data.exchange.tables import parquet
+from robotrl.data.exchange.tables import parquet, write_tasks
 from robotrl.data.exchange.video import pixel_format
 
 VERSION = "v3.0"
@@ -48,12 +47,7 @@ def episode_row(
 
 def write_meta(root: Path, plan: Export, groups: Sequence[Group]) -> None:
     """Write what is about the whole data set; `info.json` last."""
-    pandas = require_module("pandas", "lerobot")
-    tasks = pandas.DataFrame(
-        {"task_index": range(len(plan.instructions))}, index=pandas.Index(plan.instructions, name="task")
-    )
-    with storage_errors("write", root):
-        tasks.to_parquet(root / "meta/tasks.parquet")
+    write_tasks(root / "meta/tasks.parquet", plan.instructions)
     statistics = _merged_statistics([group.path(root, EPISODES) for group in groups])
     write_atomic(root / "meta/stats.json", json.dumps(statistics, indent=1).encode())
     write_atomic(root / DIRECTORY / "environments.json", environments_to_json(plan.environments))

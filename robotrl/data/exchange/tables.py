@@ -1,5 +1,6 @@
 """Parquet files: of columns, one row group an episode, and of rows."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,24 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write a whole file; all rows have the same keys."""
     with storage_errors("write", path):
         parquet().write_table(arrow().Table.from_pylist(list(rows)), made(path))
+
+
+def write_tasks(path: Path, instructions: Sequence[str]) -> None:
+    """Write LeRobot's table of tasks, a pandas frame whose index are the instructions, without importing pandas."""
+    column = {"pandas_type": "int64", "numpy_type": "int64", "metadata": None}
+    index = {"pandas_type": "unicode", "numpy_type": "object", "metadata": None}
+    frame = {
+        "index_columns": ["task"],
+        "column_indexes": [],
+        "columns": [
+            {"name": "task_index", "field_name": "task_index", **column},
+            {"name": "task", "field_name": "task", **index},
+        ],
+        "pandas_version": "2.0.0",
+    }
+    table = arrow().table({"task_index": range(len(instructions)), "task": list(instructions)})
+    with storage_errors("write", path):
+        parquet().write_table(table.replace_schema_metadata({"pandas": json.dumps(frame)}), made(path))
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> Any:
