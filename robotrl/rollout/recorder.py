@@ -141,7 +141,7 @@ class Recorder:
             self._logs.pop(row).finish()
         ticks = int(self._ticks[row])
         hz = self._spec.control_hz
-        arrays = {
+        arrays: dict[str, Any] = {
             f.name: self._arrays[f.name][row, : ticks + (f.name in _STATE_ROWS)].copy()
             for f in fields(Episode)
             if f.name not in _NOT_BUFFERED
