@@ -71,13 +71,15 @@ class Steps:
 
     def import_demonstrations(self, stage: str, source: Path) -> Result:
         """Copy the demonstrations of another store of the same task into this run."""
-        episodes = EpisodeStore.open(source, self.parts.spec).snapshot().filter(source="demonstration")
+        store = EpisodeStore.open(source, self.parts.spec)
+        episodes, corrections = store.snapshot().filter(source="demonstration"), read_corrections(store)
         if not len(episodes):
             raise DataError(f"{source} holds no demonstrations: collect some with 'robotrl collect'")
+        metas = [replace(corrections.meta(entry.meta), stage=stage) for entry in episodes.entries]
         with self.store.writer() as writer:
-            for episode in episodes.episodes():
-                writer.on_episode(replace(episode, meta=replace(episode.meta, stage=stage)))
-        return _tally([e.meta.outcome == "success" for e in episodes.entries], 0, 0.0, 0.0, 0.0, 0)
+            for episode, meta in zip(episodes.episodes(), metas, strict=True):
+                writer.on_episode(replace(episode, meta=meta))
+        return _tally([meta.outcome == "success" for meta in metas], 0, 0.0, 0.0, 0.0, 0)
 
     def roll_out(self, stage: str, version: int, starts: Int64) -> Result:
         """Autonomous episodes of a policy version, single draws."""

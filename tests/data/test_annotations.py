@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robotrl.data.annotations import Annotations, list_annotations, read_annotations, write_annotations
@@ -60,6 +60,7 @@ def test_a_lineage_says_what_made_it_and_with_which_code(tmp_path, lacking):
         write(tmp_path, lineage={k: v for k, v in LINEAGE.items() if k != lacking})
 
 
+@settings(deadline=None, max_examples=20)
 @given(st.sets(st.sampled_from([*LENGTHS, "elsewhere"])))
 def test_a_subset_is_what_all_of_it_says_of_these_episodes(tmp_path_factory, wanted):
     root = tmp_path_factory.mktemp("annotations")

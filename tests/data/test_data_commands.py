@@ -275,6 +275,25 @@ def test_verify_says_what_is_wrong_and_recover_repairs_it_with_yes(data, run):
     assert "nothing to repair" in data("recover", run)[1]
 
 
+def test_a_damaged_journal_is_named_and_repaired(data, run):
+    journal = next(run.glob("store/writers/*/journal.jsonl"))
+    content = bytearray(journal.read_bytes())
+    content[100] ^= 1
+    journal.write_bytes(content)
+    code, _, err = data("ls", run)
+    assert code == 2 and str(journal) in err and "robotrl data recover" in err
+    assert data("recover", run, "--yes")[0] == 0
+    assert ids(run / "store") == IDS
+
+
+def test_what_a_live_writer_holds_is_left_alone(data, run):
+    with EpisodeStore.open(run / "store").writer("w0") as writer:
+        assert "a process is writing to it" in data("recover", run)[1]
+        assert answer(data, "pack", run)["busy"] == ["w0"]
+        writer.on_episode(builders.episode(20, 9))
+    assert len(ids(run / "store")) == 7
+
+
 def test_ls_names_an_episode_that_does_not_read(data, run):
     next(run.glob("store/writers/*/episodes/0000000000000002*")).write_bytes(b"not a zip")
     assert "does not read" in data("ls", run)[1]

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robotrl.data.corrections import Correction, Corrections, read_corrections, write_corrections
@@ -17,6 +17,7 @@ from tests import builders
 SPEC = builders.array_spec("x", ("p", "q"), bound=1.0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=5), st.integers(0, 1000))
 def test_ranges_of_many_episodes_are_those_of_all_rows_together(lengths, seed):
     rng = np.random.default_rng(seed)
