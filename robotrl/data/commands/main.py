@@ -9,6 +9,7 @@ from robotrl.data.commands.health import PACK, RECOVER, VERIFY
 from robotrl.data.commands.listing import LS
 from robotrl.data.commands.moving import MERGE, SPLIT
 from robotrl.data.commands.parser import Parser, Subcommand
+from robotrl.data.commands.rendering import RENDER
 from robotrl.data.commands.showing import SHOW
 from robotrl.data.commands.statistics import STATS
 from robotrl.errors import unknown_name
@@ -26,6 +27,7 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "split": SPLIT,
     "relabel": RELABEL,
     "rm": RM,
+    "render": RENDER,
     "pack": PACK,
     "recover": RECOVER,
 }
