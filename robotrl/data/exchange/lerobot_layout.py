@@ -60,9 +60,7 @@ def read_layout(root: Path) -> LeRobotLayout:
         layout = LeRobotLayout(root, float(info["fps"]), str(info.get("robot_type") or "unknown"), features, episodes)
         total = int(info["total_episodes"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise DataError(
-            f"{root}/meta does not describe a LeRobot data set ({type(error).__name__}: {error})"
-        ) from error
+        raise DataError(f"{root}/meta describes no LeRobot data set ({type(error).__name__}: {error})") from error
     if not layout.fps > 0:
         raise DataError(f"{root}/meta/info.json: fps is {layout.fps}; expected a positive number")
     _require_contiguous(layout, total)

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robotrl.data.durable import storage_errors
 from robotrl.data.episode_file import meta_to_json
+from robotrl.data.exchange.hdf5_write import new_hdf5
 from robotrl.data.exchange.optional import require_module
 from robotrl.data.exchange.partial import partial_file, require_absent
 from robotrl.data.exchange.pictures import one_a_row
@@ -65,20 +65,21 @@ def export_robomimic(
         DataError: there are no episodes, their cameras differ, or `path` exists.
         StorageError: the disk is full or cannot be written to.
     """
-    h5py = require_module("h5py", "hdf5")
+    require_module("h5py", "hdf5")
     require_absent(path)
     plan = plan_export([selection])
     _require_bounds(plan.spec.action)
     demos = {item.entry.episode_id: f"demo_{number}" for number, item in enumerate(plan.items)}
     train, valid = validation_split(demos, valid_share)
     ticks = sum(item.entry.length for item in plan.items)
-    with partial_file(path) as partial, storage_errors("write", path), h5py.File(partial, "w") as file:
+    with partial_file(path) as partial, new_hdf5(partial) as (file, check):
         data = file.create_group("data")
         data.attrs["total"] = ticks
         data.attrs["env_args"] = _environment(plan)
         data.attrs["robotrl"] = FORMAT
         for done, item in enumerate(plan.items, 1):
             _write_demo(data.create_group(demos[item.entry.episode_id]), item, plan.spec.action)
+            check()
             progress(done, len(plan.items))
         for name, ids in (("train", train), ("valid", valid)):
             file.create_dataset(f"mask/{name}", data=np.array([demos[i].encode() for i in ids], _DEMO))
