@@ -85,6 +85,7 @@ def _sync_tree(root: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Make the bytes of the file durable."""
+    """Make the bytes of the file, and its name, durable."""
     with storage_errors("write", path), path.open("rb") as file:
         os.fsync(file.fileno())
+        sync_directory(path.parent)

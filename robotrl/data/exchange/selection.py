@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from robotrl.data.entry import StoreEntry
-from robotrl.data.names import require_name
 from robotrl.data.snapshot import StoreSnapshot
 from robotrl.data.store import EpisodeStore
 from robotrl.errors import DataError
@@ -99,9 +98,11 @@ def plan_export(selections: Sequence[Selection]) -> Export:
 
 
 def _cameras(item: Item) -> dict[str, tuple[int, int]]:
-    episode = item.read(verify=False)
-    cameras = {name: camera for name, camera in sorted(episode.cameras.items()) if len(camera.tick)}
-    return {require_name("camera name", name): (c.frames.shape[1], c.frames.shape[2]) for name, c in cameras.items()}
+    cameras = item.read(verify=False).cameras
+    for name, camera in cameras.items():
+        if not len(camera.tick):
+            raise DataError(f"episode {item.entry.episode_id}: camera '{name}' took no picture: leave the episode out")
+    return {name: (c.frames.shape[1], c.frames.shape[2]) for name, c in sorted(cameras.items())}
 
 
 def _require_agreement(first: EnvironmentSpec, other: EnvironmentSpec) -> None:
