@@ -14,6 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import isfinite, prod
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,9 @@ def encode_group(group: ZarrGroup) -> bytes:
             node: dict[str, JSON] = {"zarr_format": 3, "node_type": "group", "attributes": _strict(attributes)}
             _add(archive, buffer, _member(path, "zarr.json"), json.dumps(node, allow_nan=False).encode())
         for path, array in group.arrays.items():
-            _add(archive, buffer, _member(path, "zarr.json"), json.dumps(_array_node(path, array)).encode())
+            if array.dtype.name not in _FILL:
+                raise DataError(f"array '{path}' has the type {array.dtype}; expected one of {', '.join(_FILL)}")
+            _add(archive, buffer, _member(path, "zarr.json"), _array_node(array.shape, array.dtype.name))
             if array.size:
                 content = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data.cast("B")
                 _add(archive, buffer, _chunk_member(path, array.ndim), content)
@@ -84,22 +87,20 @@ def _chunk_member(path: str, dimensions: int) -> str:
     return "/".join([path, "c", *["0"] * dimensions])
 
 
-def _array_node(path: str, array: NDArray[Any]) -> dict[str, JSON]:
-    name = array.dtype.name
-    if name not in _FILL:
-        raise DataError(f"array '{path}' has the type {name}; expected one of {', '.join(_FILL)}")
-    chunk = [max(1, length) for length in array.shape]
-    return {
+@lru_cache(1024)  # episodes have the same arrays, and JSON would be a good part of the time of a commit
+def _array_node(shape: tuple[int, ...], dtype: str) -> bytes:
+    node: dict[str, JSON] = {
         "zarr_format": 3,
         "node_type": "array",
-        "shape": list(array.shape),
-        "data_type": name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+        "shape": list(shape),
+        "data_type": dtype,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [max(1, length) for length in shape]}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": _FILL[name],
+        "fill_value": _FILL[dtype],
         "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
         "attributes": {},
     }
+    return json.dumps(node).encode()
 
 
 def _add(archive: zipfile.ZipFile, buffer: io.BytesIO, name: str, content: bytes | memoryview) -> None:
