@@ -1,6 +1,7 @@
 """The command line: `robotrl <command> [name=value ...]`.
 
-A command is a configuration file of the same name in `configs/` and a function. Errors a user can act on are
+A command is a configuration file of the same name in `configs/` and a function; `robotrl data` is a set of tools that
+take paths and options instead. Errors a user can act on are
 printed without a traceback and end with exit code 2; Ctrl-C ends with 130 and says how to go on.
 """
 
@@ -9,7 +10,7 @@ import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from omegaconf import OmegaConf
@@ -36,6 +37,11 @@ COMMANDS = {
     "report": _Command("robotrl.commands:report", "write report.html from a run's event log", "runs/mine"),
     "doctor": _Command("robotrl.commands:doctor", "check this machine: packages, physics, rendering, disk", ""),
 }
+
+TOOLS = {
+    "data": _Command("robotrl.data.commands.main:data", "look at, check and change episode stores", "ls runs/mine"),
+}
+"""Commands about files, with arguments of their own instead of a configuration."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,8 +73,11 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"robotrl {__version__}")
         return 0
     name, rest = arguments[0], arguments[1:]
+    if name in TOOLS:
+        _load(TOOLS[name])(rest)
+        return 0
     if name not in COMMANDS:
-        raise unknown_name("command", name, COMMANDS)
+        raise unknown_name("command", name, {**COMMANDS, **TOOLS})
     overrides, flags = _parse(name, rest)
     if "help" in flags:
         print(_command_help(name))
@@ -81,9 +90,13 @@ def _dispatch(arguments: list[str]) -> int:
     if "cfg" in flags:
         print(OmegaConf.to_yaml(config), end="")
         return 0
-    module, function = COMMANDS[name].function.split(":")
-    getattr(importlib.import_module(module), function)(config)
+    _load(COMMANDS[name])(config)
     return 0
+
+
+def _load(command: _Command) -> Callable[..., None]:
+    module, function = command.function.split(":")
+    return getattr(importlib.import_module(module), function)
 
 
 def _parse(name: str, arguments: Sequence[str]) -> tuple[list[str], set[str]]:
@@ -125,13 +138,14 @@ def _multirun(name: str, overrides: Sequence[str]) -> int:
 
 
 def _usage() -> str:
-    rows = "\n".join(f"  {name:<10}{command.summary}" for name, command in COMMANDS.items())
+    rows = "\n".join(f"  {name:<10}{command.summary}" for name, command in {**COMMANDS, **TOOLS}.items())
     return (
         f"robotrl {__version__}: closes the loop on a robot policy\n\n"
         f"usage: robotrl <command> [name=value ...]\n\n{rows}\n\n"
         "  robotrl <command> --help      its options and their values\n"
         "  robotrl <command> --cfg job   print the configuration and stop\n"
-        "  robotrl <command> -m a=1,2    run every combination\n\nstart with: robotrl improve"
+        "  robotrl <command> -m a=1,2    run every combination\n"
+        "  robotrl data                  its commands, which take paths\n\nstart with: robotrl improve"
     )
 
 

@@ -7,6 +7,8 @@ process with exit code 2. The message says what was expected, what came, and wha
 import difflib
 from collections.abc import Iterable
 
+_LISTED = 40
+
 
 class RobotRLError(Exception):
     """Something the user can put right: a bad name, a damaged file, a full disk."""
@@ -33,4 +35,6 @@ def unknown_name(kind: str, name: str, valid: Iterable[str]) -> ConfigurationErr
     choices = sorted(valid)
     near = difflib.get_close_matches(name, choices, n=1, cutoff=0.4)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    return ConfigurationError(f"no {kind} is called '{name}'.{hint} Valid: {', '.join(choices)}.")
+    more = f", and {len(choices) - _LISTED} more" if len(choices) > _LISTED else ""
+    listed = f"Valid: {', '.join(choices[:_LISTED])}{more}." if choices else "There is none."
+    return ConfigurationError(f"no {kind} is called '{name}'.{hint} {listed}")

@@ -18,7 +18,7 @@ from robotrl.learn.checkpoint import SavedPolicy, load_policy
 from robotrl.learn.learner import LearnerConfig
 from robotrl.rollout.disturbance import Pushes
 from robotrl.rollout.loop import Execution
-from robotrl.specs import EnvironmentSpec
+from robotrl.specs import CameraSpec, EnvironmentSpec
 from robotrl.types import Float64, UInt8
 
 
@@ -51,11 +51,12 @@ class Parts:
         """What disturbs demonstrations."""
         return self._make("task.pushes")
 
-    def render(self, physics: Float64) -> UInt8:
-        """Pictures (T, H, W, 3) of physics states (T, X)."""
+    def render(self, physics: Float64, camera: CameraSpec | None = None) -> UInt8:
+        """Pictures (T, H, W, 3) of physics states (T, X), as `camera` sees them or as for a film."""
         environment: Any = self.environment(1)
         environment.close()
-        return self._make("task.renderer", model=environment.model, physics=physics)
+        view = {} if camera is None else {"camera": camera.name, "height": camera.height, "width": camera.width}
+        return self._make("task.renderer", model=environment.model, physics=physics, **view)
 
     def policy(self, seed: int) -> SavedPolicy:
         """A policy with fresh weights."""

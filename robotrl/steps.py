@@ -4,6 +4,7 @@
 reads and writes the run directory only, so that a resumed run goes on from what is on disk.
 """
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,10 +15,11 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from robotrl.configuration import identity
+from robotrl.configuration import identity, plain
 from robotrl.critics.gate import judge_critic
 from robotrl.critics.success import SuccessCritic
 from robotrl.data.cache import TrainingCache
+from robotrl.data.corrections import read_corrections
 from robotrl.data.durable import ensure_directory
 from robotrl.data.snapshot import StoreSnapshot
 from robotrl.data.store import EpisodeStore
@@ -30,6 +32,7 @@ from robotrl.learn.checkpoint import SavedPolicy, save_policy
 from robotrl.learn.learner import fit, fit_normalizer
 from robotrl.parts import Parts
 from robotrl.progress import bar
+from robotrl.provenance import code_fingerprint
 from robotrl.rollout.loop import Execution, Origin, Rollout
 from robotrl.rundir import RunDirectory
 from robotrl.seeds import seed_range
@@ -73,13 +76,15 @@ class Steps:
 
     def import_demonstrations(self, stage: str, source: Path) -> Result:
         """Copy the demonstrations of another store of the same task into this run."""
-        episodes = EpisodeStore.open(source, self.parts.spec).snapshot().filter(source="demonstration")
+        store = EpisodeStore.open(source, self.parts.spec)
+        episodes, corrections = store.snapshot().filter(source="demonstration"), read_corrections(store)
         if not len(episodes):
             raise DataError(f"{source} holds no demonstrations: collect some with 'robotrl collect'")
+        metas = [replace(corrections.meta(entry.meta), stage=stage) for entry in episodes.entries]
         with self.store.writer() as writer:
-            for episode in episodes.episodes():
-                writer.on_episode(replace(episode, meta=replace(episode.meta, stage=stage)))
-        return _tally([e.meta.outcome == "success" for e in episodes.entries], 0, 0.0, 0.0, 0.0, 0)
+            for episode, meta in zip(episodes.episodes(), metas, strict=True):
+                writer.on_episode(replace(episode, meta=meta))
+        return _tally([meta.outcome == "success" for meta in metas], 0, 0.0, 0.0, 0.0, 0)
 
     def roll_out(self, stage: str, version: int, starts: Int64) -> Result:
         """Autonomous episodes of a policy version, single draws."""
@@ -101,10 +106,12 @@ class Steps:
 
     def fit_critic(self, name: str, stages: Sequence[str]) -> Result:
         """Learn success probability from the autonomous episodes of `stages`, judge it, and save it as `name`."""
-        critic = self.parts.critic(self.seed)
-        critic.fit(list(self._of(stages).episodes()))
+        critic, snapshot = self.parts.critic(self.seed), self._of(stages)
+        critic.fit(list(map(read_corrections(self.store).episode, snapshot.episodes())))
         ensure_directory(self._critic_path(name).parent)
         critic.save(self._critic_path(name))
+        lineage: Result = {"stages": list(stages), "snapshot": snapshot.fingerprint, "code": code_fingerprint()}
+        self.run.write_text_atomic(f"critics/{name}.lineage.json", json.dumps(lineage, indent=2) + "\n")
         return critic.calibration.to_json()
 
     def label(self, name: str, labels: str, stages: Sequence[str], critic: str | None = None) -> Result:
@@ -113,8 +120,8 @@ class Steps:
         With a saved `critic`, the episodes it was fitted on are scored by its members that did not see them, and the
         critic gate decides whether these scores may change weights.
         """
-        snapshot = self._of(stages)
-        episodes, labeler = list(snapshot.episodes()), self.parts.labels(labels)
+        snapshot, corrections = self._of(stages), read_corrections(self.store)
+        episodes, labeler = list(map(corrections.episode, snapshot.episodes())), self.parts.labels(labels)
         scores = [] if critic is None else self.critic(critic).cross_fit_scores(episodes)
         columns = labeler.label(episodes, scores)
         verdict = None if critic is None else judge_critic(episodes, scores, columns)
@@ -127,7 +134,18 @@ class Steps:
                 f"{REFUSE_FAILURE_SHARE:.0%} is safe; choose labels that leave failures out"
             )
         by_id = {e.meta.episode_id: c for e, c in zip(episodes, columns, strict=True)}
-        lineage: Result = {"snapshot": snapshot.fingerprint, "stages": list(stages), "critic": critic}
+        recipe = plain(self.parts.config[labels])
+        lineage: Result = {
+            "made_by": str(recipe["_target_"]),
+            "recipe": recipe,
+            "code": code_fingerprint(),
+            "snapshot": snapshot.fingerprint,
+            "stages": list(stages),
+            "corrections": list(corrections.versions),
+            "critic": critic,
+            "critic_used": verdict is not None and verdict.usable,
+            "policy_versions": sorted({int(v) for e in episodes for v in np.unique(e.policy_version) if v >= 0}),
+        }
         self.store.annotate("labels", name, by_id, lineage)
         return {"mass": asdict(mass), "critic_gate": None if verdict is None else verdict.to_json()}
 
@@ -147,7 +165,15 @@ class Steps:
             )
         trained = cast(Any, result.policy)
         trained.version = version
-        lineage: Result = {"start": start, "labels": labels, "updates": updates, **annotated.lineage}
+        lineage: Result = {
+            "start": start,
+            "labels": labels,
+            "updates": updates,
+            "validation": self.parts.config.validation,
+            "snapshot": self.store.snapshot().select(annotated.columns).fingerprint,
+            "critic": annotated.lineage.get("critic"),
+            "code": code_fingerprint(),
+        }
         # A stage that was interrupted after it saved runs again, and saves the same again.
         save_policy(self.run.policies / str(version), trained, self.parts.spec, lineage, replace=True)
         shutil.rmtree(scratch, ignore_errors=True)

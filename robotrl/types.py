@@ -5,9 +5,10 @@ H chunk length, D committed ticks, L history, T episode length, B batch. Row t o
 before action t, action t, and the reward and flags after it; states therefore have T + 1 rows.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -239,6 +240,34 @@ class EpisodeMeta:
     control_hz: float = 20.0
 
 
+class FrameArray(Protocol):
+    """Pictures of one camera, (F, H, W, 3) uint8: an array, or encoded ones that are decoded when they are indexed."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(F, H, W, 3)."""
+        ...
+
+    def __len__(self) -> int:
+        """F."""
+        ...
+
+    def __getitem__(self, index: Any, /) -> Any:
+        """One picture (H, W, 3) for an integer, several (n, H, W, 3) for a slice or an array of indices; uint8 RGB."""
+        ...
+
+
+@dataclass(frozen=True)
+class CameraFrames:
+    """What one camera saw of an episode. `tick` (F,) int32, strictly increasing: the state row that each frame shows.
+
+    A uint8 array is stored as JPEG; `data.frames.EncodedFrames` are stored as they are.
+    """
+
+    tick: Int32
+    frames: FrameArray
+
+
 @dataclass(frozen=True)
 class Episode:
     """One finished episode of T ticks; immutable once committed.
@@ -248,6 +277,7 @@ class Episode:
     `control_mode`, `trigger`, `clamped` (T,) u8; `intervention`, `terminated`, `truncated`, `success`,
     `starved` (T,) bool; `reward`, `probability` (T,) f32 (critic while rolling, NaN when none ran);
     `policy_version`, `chunk_id`, `chunk_row`, `delay_ticks` (T,) i32, −1 where no chunk acted; `time_ns` (T + 1,) i64.
+    `cameras`: camera name → frames, which may be sparser than the T + 1 states.
     """
 
     meta: EpisodeMeta
@@ -274,6 +304,7 @@ class Episode:
     clamped: UInt8
     time_ns: Int64
     chunks: ChunkTable
+    cameras: Mapping[str, CameraFrames] = field(default_factory=dict[str, CameraFrames])
 
     @property
     def length(self) -> int:
@@ -296,7 +327,8 @@ class Windows:
         next_states: (B, S) float32 after the last masked action, for bootstrapping.
         columns: annotation name → (B,) float32 at the window's tick.
         episode: (B,) int32 index into the reader's ordered ids; `tick` (B,) int32.
-        source: (B,) uint8 index into `data.windows.SOURCES`.
+        source: (B,) uint8 index into `data.cache.SOURCES`.
+        images: camera name → (B, L, H, W, 3) uint8, at each state of the history the latest frame until then.
     """
 
     states: Float32
@@ -307,3 +339,4 @@ class Windows:
     episode: Int32
     tick: Int32
     source: UInt8
+    images: Mapping[str, UInt8] = field(default_factory=dict[str, UInt8])

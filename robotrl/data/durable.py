@@ -81,6 +81,18 @@ def write_atomic(path: Path, content: bytes) -> None:
     write_durable(path.with_name(f".{path.name}.{os.getpid()}.tmp"), path, content)
 
 
+def lock_is_held(path: Path) -> bool:
+    """Whether a live process holds the `FileLock` on the file; nothing is changed."""
+    if not path.exists():
+        return False
+    with storage_errors("read", path), path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
 class FileLock:
     """An exclusive lock of the operating system on a file, which holds the owner's process id.
 
@@ -101,7 +113,7 @@ class FileLock:
                     f"{path.parent} is in use by process {holder}: "
                     "wait for it to end, stop it, or choose another directory."
                 ) from None
-            except OSError:
+            except BaseException:  # Ctrl-C too: the lock must not stay behind without an owner
                 os.close(self._descriptor)
                 raise
         self._held = True

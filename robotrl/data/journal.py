@@ -10,6 +10,7 @@ import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,51 +27,106 @@ def encode_line(record: Mapping[str, JSON]) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
-def read_journal(path: Path, start: int = 0, stop: int | None = None) -> tuple[list[dict[str, Any]], int]:
-    """The records in bytes [start, stop) of the journal, and the byte after the last whole line.
+@dataclass(frozen=True)
+class JournalScan:
+    """What bytes [start, end) of a journal say.
 
-    A journal that does not exist is empty. `start` and `stop` are ends of lines that an earlier call returned.
+    Attributes:
+        records: (byte at which the line begins, its record), in order.
+        damaged: (start, stop) of the bytes of every whole line that does not fit its CRC.
+        end: the byte after the last whole line.
     """
+
+    records: list[tuple[int, dict[str, Any]]]
+    damaged: list[tuple[int, int]]
+    end: int
+
+
+def scan_journal(path: Path, start: int = 0) -> JournalScan:
+    """Read whole lines from byte `start`, the end of a line, and go on past damaged ones.
+
+    A journal that does not exist is empty. Lines of blanks alone are skipped: repair leaves them where damage was.
+    """
+    scan = JournalScan([], [], start)
     if not path.exists():
-        content = b""
-    else:
-        with storage_errors("read", path), path.open("rb") as file:
+        return scan
+    with storage_errors("read", path), path.open("rb") as file:
+        file.seek(start)
+        content = file.read()
+    at = start
+    for line in content.split(b"\n")[:-1]:
+        record = decode_line(line)
+        if record is not None:
+            scan.records.append((at, record))
+        elif line.strip(b" "):
+            scan.damaged.append((at, at + len(line)))
+        at += len(line) + 1
+    return replace(scan, end=at)
+
+
+def read_journal(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The records of the journal, and the byte after its last whole line; `DataError` names a damaged line."""
+    scan = scan_journal(path)
+    if scan.damaged:
+        raise damaged_journal(path, scan.damaged[0][0])
+    return [record for _, record in scan.records], scan.end
+
+
+def damaged_journal(path: Path, at: int) -> DataError:
+    """The error for a line that is damaged at byte `at`."""
+    with storage_errors("read", path), path.open("rb") as file:
+        number = file.read(at).count(b"\n") + 1
+    return DataError(
+        f"{path}: line {number} is damaged (its CRC-32 is wrong, at byte {at}). Restore the file from a copy; "
+        "in a store, `robotrl data recover` sets the line aside and takes up the episodes again that it named."
+    )
+
+
+def blank_lines(path: Path, ranges: Iterable[tuple[int, int]]) -> None:
+    """Overwrite bytes [start, stop) of the journal with blanks, durably and in place: no other line moves."""
+    with storage_errors("write", path), path.open("r+b") as file:
+        for start, stop in ranges:
             file.seek(start)
-            content = file.read() if stop is None else file.read(stop - start)
-    end = start + content.rfind(b"\n") + 1
-    if stop is not None and end != stop:
-        raise DataError(f"{path}: expected whole lines up to byte {stop}, got them up to {end}: it was cut short")
-    lines = content[: end - start].split(b"\n")[:-1]
-    return [_decode(path, number, line) for number, line in enumerate(lines, 1)], end
+            file.write(b" " * (stop - start))
+        file.flush()
+        os.fsync(file.fileno())
 
 
-def _decode(path: Path, number: int, line: bytes) -> dict[str, Any]:
+def decode_line(line: bytes) -> dict[str, Any] | None:
+    """The record of a line without its end, or None if it is damaged."""
     body = line[9:]
     if line[:9] != b"%08x " % zlib.crc32(body):
-        raise DataError(
-            f"{path}: line {number} is damaged (its CRC-32 is wrong). Restore the file from a copy, or delete that "
-            "line: episode files that no line names are taken up again when the store is next written to."
-        )
-    return json.loads(body)
+        return None
+    try:
+        record = json.loads(body)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
 
 
 class JournalWriter:
     """Appends to one journal; the caller sees to it that there is no second writer.
 
-    Opening removes an incomplete last line; `records` are those that were there. After a failed append the file is as
-    before, and the writer is unusable, because the kernel may have dropped what it could not write. An append that an
-    exception interrupts (Ctrl-C) is undone by the next one.
+    Opening removes an incomplete last line; `records` are those that were there, if they had to be read. After a failed
+    append the file is as before, and the writer is unusable, because the kernel may have dropped what it could not
+    write. An append that an exception interrupts (Ctrl-C) is undone by the next one.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, end: int | None = None) -> None:
+        """Open the journal; `end` is the byte after its last whole line, where the caller has read it already."""
         self.path = path
-        self.records, self._end = read_journal(path)
+        self.records, self._end = read_journal(path) if end is None else ([], end)
         with storage_errors("open", path):
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             os.ftruncate(self._descriptor, self._end)
             os.fsync(self._descriptor)
             sync_directory(path.parent)
         self._usable, self._partial = True, False
+
+    @property
+    def end(self) -> int:
+        """The byte at which the next line will begin."""
+        return self._end
 
     def append(self, record: Mapping[str, JSON]) -> None:
         """Append one record; it is durable on return."""

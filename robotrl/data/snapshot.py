@@ -1,56 +1,16 @@
 """What a reader sees of a store: the episodes of the journals, pinned at one moment."""
 
 import hashlib
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
+from robotrl.data.entry import StoreEntry, read_entry
+from robotrl.data.index import WriterJournal
+from robotrl.errors import DataError, RobotRLError
+from robotrl.types import Episode
 
-from robotrl.data.episode_file import meta_from_json, meta_to_json, read_episode
-from robotrl.data.journal import JSON
-from robotrl.data.names import require_name
-from robotrl.errors import DataError
-from robotrl.types import Episode, EpisodeMeta
-
-
-@dataclass(frozen=True)
-class StoreEntry:
-    """One committed episode: its file, T ticks, size in bytes and CRC-32 of the file, and its metadata."""
-
-    path: Path
-    length: int
-    size: int
-    crc: int
-    meta: EpisodeMeta
-
-    @property
-    def episode_id(self) -> str:
-        """The episode's id."""
-        return self.meta.episode_id
-
-    def to_json(self) -> dict[str, JSON]:
-        """The journal record."""
-        return {
-            "id": self.episode_id,
-            "file": self.path.name,
-            "length": self.length,
-            "size": self.size,
-            "crc": self.crc,
-            "meta": meta_to_json(self.meta),
-        }
-
-    @staticmethod
-    def from_json(raw: Mapping[str, Any], episodes: Path) -> "StoreEntry":
-        """The entry of a journal record whose file lies in the directory `episodes`."""
-        where = f"{episodes.parent / 'journal.jsonl'}: {raw.get('file')}"
-        try:
-            path = episodes / require_name("file name", raw["file"])
-            return StoreEntry(path, raw["length"], raw["size"], raw["crc"], meta_from_json(raw["meta"], where))
-        except (KeyError, TypeError) as error:
-            raise DataError(f"{where}: not the record of an episode ({type(error).__name__}: {error})") from error
+_MOVES = 3  # an episode that moves more often while it is being read is not moving but broken
 
 
 @dataclass(frozen=True)
@@ -107,18 +67,31 @@ class StoreSnapshot:
         return replace(self, entries=tuple(entries))
 
     def read(self, entry: StoreEntry, *, verify: bool = True) -> Episode:
-        """The episode, its arrays mapped into memory; with `verify` the file must be exactly what was committed."""
-        if not entry.path.exists():
-            raise DataError(f"{entry.path} is missing although it was committed: restore it from a copy")
-        size = entry.path.stat().st_size
-        if size != entry.size:
-            raise DataError(f"{entry.path}: expected {entry.size} bytes, got {size}: cut short or damaged")
-        episode = read_episode(entry.path, verify=verify)
-        if verify and zlib.crc32(np.memmap(entry.path, np.uint8, "r").view(np.ndarray)) != entry.crc:
-            raise DataError(f"{entry.path}: damaged outside its arrays (the CRC-32 of the file is wrong)")
-        return episode
+        """The episode, its arrays mapped into memory; with `verify` the bytes must be exactly what was committed.
+
+        Bytes that were packed since the snapshot was taken are found where they are now.
+        """
+        for _ in range(_MOVES):
+            try:
+                return read_entry(entry, verify=verify)
+            except RobotRLError:
+                moved = locate(entry)
+                if moved.path == entry.path:
+                    raise
+                entry = moved
+        return read_entry(entry, verify=verify)
 
     def episodes(self) -> Iterator[Episode]:
         """Every episode in order, one in memory at a time."""
         for entry in self.entries:
             yield self.read(entry)
+
+
+def locate(entry: StoreEntry) -> StoreEntry:
+    """The entry with the place where its bytes lie now; unchanged if its writer's journal does not know better."""
+    if entry.path.exists():
+        return entry
+    journal = WriterJournal(entry.writer)
+    journal.refresh()
+    key = (entry.episode_id, entry.size, entry.crc)
+    return next((e for e in reversed(journal.entries.values()) if (e.episode_id, e.size, e.crc) == key), entry)

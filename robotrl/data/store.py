@@ -7,20 +7,30 @@ cache/                           disposable (see `cache`)
 """
 
 import json
-from collections.abc import Mapping
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from robotrl.data.annotations import Annotations, annotation_versions, read_annotations, write_annotations
+from robotrl.data.annotations import (
+    Annotations,
+    TickColumns,
+    annotation_versions,
+    read_annotations,
+    write_annotations,
+)
 from robotrl.data.durable import ensure_directory, storage_errors, write_atomic
-from robotrl.data.journal import JSON, read_journal
-from robotrl.data.names import require_name
-from robotrl.data.snapshot import StoreEntry, StoreSnapshot
+from robotrl.data.entry import StoreEntry
+from robotrl.data.index import StoreIndex
+from robotrl.data.journal import JSON
+from robotrl.data.snapshot import StoreSnapshot
 from robotrl.data.writer import EpisodeWriter
-from robotrl.errors import DataError
-from robotrl.interfaces import Columns
+from robotrl.errors import DataError, RunBusyError
 from robotrl.specs import EnvironmentSpec, spec_from_json
 
 FORMAT = 1
+_LOG = logging.getLogger(__name__)
 
 
 class EpisodeStore:
@@ -29,6 +39,8 @@ class EpisodeStore:
     def __init__(self, root: Path, spec: EnvironmentSpec) -> None:
         self.root = root
         self.spec = spec
+        self._index = StoreIndex(root)
+        self._lock = threading.Lock()  # the index is shared by the threads that take snapshots
 
     @classmethod
     def create(cls, root: Path, spec: EnvironmentSpec) -> "EpisodeStore":
@@ -58,48 +70,87 @@ class EpisodeStore:
             )
         return cls(root, stored)
 
-    def writer(self, name: str = "main") -> EpisodeWriter:
-        """The writer of that name; `RunBusyError` while another process has it."""
-        return EpisodeWriter(self.root / "writers" / require_name("writer", name), self.spec)
+    def writer(self, name: str | None = None) -> EpisodeWriter:
+        """The writer of that name, `RunBusyError` while another process has it; by default the first free one."""
+        if name is not None:
+            return EpisodeWriter(self.root, name, self.spec)
+        number = 0
+        while True:
+            try:
+                return EpisodeWriter(self.root, f"w{number}", self.spec)
+            except RunBusyError:
+                number += 1
 
     def snapshot(self, offsets: Mapping[str, int] | None = None) -> StoreSnapshot:
-        """All episodes committed until now, or until the journal `offsets` of an earlier snapshot."""
-        if offsets is None:
-            names = sorted(path.parent.name for path in self.root.glob("writers/*/journal.jsonl"))
-            stops: dict[str, int | None] = dict.fromkeys(names)
-        else:
-            stops = dict(offsets)
-        entries: dict[str, StoreEntry] = {}
-        ends: dict[str, int] = {}
-        for name, stop in stops.items():
-            directory = self.root / "writers" / name
-            records, ends[name] = read_journal(directory / "journal.jsonl", stop=stop)
-            for raw in records:
-                entry = StoreEntry.from_json(raw, directory / "episodes")
-                known = entries.setdefault(entry.episode_id, entry)
-                if known.crc != entry.crc:
-                    raise DataError(f"two writers committed different episodes as one: {known.path} and {entry.path}")
-        return StoreSnapshot(tuple(entries[i] for i in sorted(entries)), ends)
+        """All episodes committed until now, or until the journal `offsets` of an earlier snapshot.
 
-    def annotate(self, kind: str, version: str, columns: Mapping[str, Columns], lineage: Mapping[str, JSON]) -> None:
+        Only what was appended since the last call is read. Of an episode that several writers committed with
+        different content, that of the first writer by name is shown, and a warning logged.
+        """
+        if offsets is not None:
+            return _take(StoreIndex(self.root, offsets))
+        with self._lock:
+            # An index that met damage stays behind, so that a repaired store is read afresh.
+            index, self._index = self._index, StoreIndex(self.root)
+            snapshot = _take(index)
+            self._index = index
+            return snapshot
+
+    def follow(self, interval_s: float = 0.2) -> Iterator[tuple[StoreEntry, ...]]:
+        """Yield the episodes committed since the last yield, each once, all that are there first.
+
+        It never ends by itself: it yields an empty tuple after each `interval_s` without a commit, so that the caller
+        can decide.
+        """
+        index = StoreIndex(self.root)
+        while True:
+            entries = tuple(index.find(id_)[0] for id_ in index.refresh())
+            index.check()
+            yield entries
+            if not entries:
+                time.sleep(interval_s)
+
+    def remove(self, ids: Iterable[str], reason: str) -> None:
+        """Hide episodes from new snapshots, durably; packing frees their bytes, until when older snapshots read them.
+
+        Raises `DataError`, and removes nothing, unless all `ids` are in the store.
+        """
+        with self.writer() as writer:
+            writer.remove(sorted(set(ids)), reason)
+
+    def annotate(
+        self, kind: str, version: str, columns: Mapping[str, TickColumns], lineage: Mapping[str, JSON]
+    ) -> None:
         """Write columns over the ticks of episodes, durably and for good.
 
         Args:
             kind: what they are ("labels"); `version`: which ones ("round-1").
             version: a name that is new, or the name of equal content.
-            columns: episode id → column name → (T,) float32; all episodes have the same columns.
-            lineage: what they were made from: critic, policy version, snapshot, code.
+            columns: episode id → column name → (T,) float32, int32 or uint8; all episodes have the same columns.
+            lineage: what they were made from (critic, policy version, snapshot); it has `annotations.LINEAGE_KEYS`.
         """
         lengths = {entry.episode_id: entry.length for entry in self.snapshot().entries}
         write_annotations(self.root / "annotations", Annotations(kind, version, columns, lineage), lengths)
 
-    def annotations(self, kind: str, version: str) -> Annotations:
-        """Read a version of annotations."""
-        return read_annotations(self.root / "annotations", kind, version)
+    def annotations(self, kind: str, version: str, episodes: Iterable[str] | None = None) -> Annotations:
+        """Read a version of annotations; of those of the ids `episodes` that it covers only, or of all."""
+        return read_annotations(self.root / "annotations", kind, version, episodes)
 
     def annotation_versions(self, kind: str) -> tuple[str, ...]:
         """Versions of a kind that exist, sorted."""
         return annotation_versions(self.root / "annotations", kind)
+
+
+def _take(index: StoreIndex) -> StoreSnapshot:
+    index.refresh()
+    index.check()
+    for found in index.conflicts():
+        _LOG.warning(
+            "episode %s was committed with different content as %s; the first is shown",
+            found[0].episode_id,
+            " and ".join(str(entry.path) for entry in found),
+        )
+    return StoreSnapshot(index.visible(), index.offsets)
 
 
 def _parse(path: Path, content: bytes) -> EnvironmentSpec:

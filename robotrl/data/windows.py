@@ -1,4 +1,4 @@
-"""Training windows: an observation history and the action chunk that follows, drawn in proportion to a weight."""
+"""Training windows: an observation history, with pictures where wanted, and the action chunk that follows."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from robotrl import seeds
-from robotrl.data.cache import SOURCES, TrainingCache
+from robotrl.data.cache import TrainingCache
+from robotrl.data.draws import PriorityDraw, Proportional, Sampling
+from robotrl.data.images import Images
 from robotrl.errors import ConfigurationError, DataError
 from robotrl.interfaces import Columns
 from robotrl.types import Bool, Float32, Int64, Windows
 
-__all__ = ["SOURCES", "WindowSampler", "run_lengths", "validation_split"]
+_PROPORTIONAL = Proportional()
 
 
 def validation_split(ids: Iterable[str], share: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -44,7 +46,8 @@ class WindowSampler:
 
     A window at tick t has the states t − L + 1 … t (the first state repeats before the episode's beginning) and the
     actions t … t + H − 1. `mask[h]` is true while all of t … t + h are targets of this episode; later actions repeat
-    the last that is. The i-th batch depends on the seed, i, and the data, so that a number is all the state there is.
+    the last that is. The i-th batch depends on the seed, i, and the data, so that a number is all the state there is;
+    with `Prioritised` it depends on the priorities too, which are not part of that state.
     """
 
     def __init__(
@@ -56,63 +59,111 @@ class WindowSampler:
         horizon: int,
         batch: int,
         seed: int,
+        sampling: Sampling = _PROPORTIONAL,
+        images: Mapping[str, Images] | None = None,
     ) -> None:
         """Prepare the draw.
 
         Args:
             cache: the episodes to draw from.
             labels: columns of at least these episodes: `weight` ≥ 0, the sampling mass of the window at a tick;
-                `target`, 0 or 1; all of them come along in `Windows.columns`.
+                `target`, 0 or 1; all of them come along in `Windows.columns`, beside `importance` in (0, 1].
             history: L.
             horizon: H.
             batch: B, windows a draw.
             seed: of the draws.
+            sampling: how windows are drawn.
+            images: camera → its frames in the same episodes; they come along in `Windows.images`.
 
         Raises:
-            DataError: no episodes, missing columns, values that are not finite, or no weight at all.
+            DataError: no episodes, missing columns, values that are not finite, no weight at all, or images of other
+                episodes.
             ConfigurationError: history, horizon or batch below 1.
         """
         if min(history, horizon, batch) < 1:
             raise ConfigurationError(f"history {history}, horizon {horizon} and batch {batch} must be at least 1")
-        self.ids = cache.ids
-        self._cache, self._batch, self._seed, self._drawn = cache, batch, seed, 0
-        self._columns = _flatten(cache, labels)
-        end = np.cumsum(cache.length)
-        self._episode = np.repeat(np.arange(len(cache.ids), dtype=np.int32), cache.length)
-        self._tick = (np.arange(end[-1]) - (end - cache.length)[self._episode]).astype(np.int32)
-        self._row = cache.start[self._episode] + self._tick
-        self._run = np.minimum(run_lengths(self._columns["target"] > 0, end[self._episode]), horizon)
-        self._mass = np.cumsum(self._columns["weight"], dtype=np.float64)
+        self._horizon, self._batch, self._seed, self._drawn = horizon, batch, seed, 0
         self._past = np.arange(history - 1, -1, -1)
         self._ahead = np.arange(horizon)
+        self._sampling = sampling
+        self._use(cache, labels, images or {})
+
+    def _use(self, cache: TrainingCache, labels: Mapping[str, Columns], images: Mapping[str, Images]) -> None:
+        columns = _flatten(cache, labels)
+        for name, frames in images.items():
+            if frames.ids != cache.ids:
+                raise DataError(f"the images of camera '{name}' are of other episodes than the cache: build both anew")
+        end = np.cumsum(cache.length)
+        source = np.concatenate([cache.source[a : a + t] for a, t in zip(cache.start, cache.length, strict=True)])
+        self._draw = self._sampling.prepare(columns["weight"], source)
+        lasting = run_lengths(columns["target"] > 0, np.repeat(end, cache.length))
+        self._run = np.minimum(lasting, self._horizon).astype(np.int32)
+        self._cache, self._columns, self._images, self._end = cache, columns, images, end
+        self._offset = cache.start - (end - cache.length)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The episodes that windows are drawn from."""
+        return self._cache.ids
 
     @property
     def ticks(self) -> int:
         """Number of ticks of all episodes, the windows there are."""
-        return len(self._row)
+        return len(self._run)
 
     def sample(self) -> Windows:
         """The next batch."""
-        # side="right" finds the first tick whose cumulative mass exceeds the draw: never one without weight.
         rng = seeds.generator(self._seed, "windows", self._drawn)
         self._drawn += 1
-        return self.gather(np.searchsorted(self._mass, rng.random(self._batch) * self._mass[-1], side="right"))
+        ticks, importance = self._draw(self._batch, rng)
+        return self.gather(ticks, importance)
 
-    def gather(self, ticks: Int64) -> Windows:
+    def gather(self, ticks: Int64, importance: Float32 | None = None) -> Windows:
         """The windows at `ticks` (B,) of the concatenated episodes, 0 ≤ tick < `self.ticks`."""
-        row, run, tick = self._row[ticks], self._run[ticks], self._tick[ticks]
-        past = row[:, None] - np.minimum(self._past, tick[:, None])
+        episode = np.searchsorted(self._end, ticks, "right")
+        row, run = ticks + self._offset[episode], self._run[ticks]
+        tick = row - self._cache.start[episode]
+        back = np.minimum(self._past, tick[:, None])
         ahead = row[:, None] + np.minimum(self._ahead, np.maximum(run - 1, 0)[:, None])
+        columns = {name: column[ticks] for name, column in self._columns.items()}
+        shown = tick[:, None] - back
         return Windows(
-            states=self._cache.state.take(past, axis=0),
+            states=self._cache.state.take(row[:, None] - back, axis=0),
             actions=self._cache.action.take(ahead, axis=0),
             mask=self._ahead < run[:, None],
             next_states=self._cache.state.take(row + run, axis=0),
-            columns={name: column[ticks] for name, column in self._columns.items()},
-            episode=self._episode[ticks],
-            tick=tick,
+            columns=columns | {"importance": np.ones(len(ticks), np.float32) if importance is None else importance},
+            episode=episode.astype(np.int32),
+            tick=tick.astype(np.int32),
             source=self._cache.source[row],
+            images={name: frames.gather(episode, shown) for name, frames in self._images.items()},
         )
+
+    def prioritise(self, windows: Windows, priority: Float32) -> None:
+        """Set the priorities (B,) of windows that were drawn; `ConfigurationError` unless sampling is `Prioritised`."""
+        draw = self._draw
+        if not isinstance(draw, PriorityDraw):
+            raise ConfigurationError(f"{type(self._sampling).__name__} has no priorities: sample with Prioritised")
+        draw.update(self._end[windows.episode] - self._cache.length[windows.episode] + windows.tick, priority)
+
+    def refresh(
+        self, cache: TrainingCache, labels: Mapping[str, Columns], images: Mapping[str, Images] | None = None
+    ) -> None:
+        """Go on with the data of a newer snapshot, at the same place.
+
+        Batches are those of a sampler made with this data and brought to this place by `load_state`. Priorities of
+        episodes that were there stay; the new ones begin with the largest of them.
+        """
+        before, known, first = self._draw, self._cache, self._end - self._cache.length
+        self._use(cache, labels, images or {})
+        if isinstance(before, PriorityDraw) and isinstance(self._draw, PriorityDraw):
+            old = {i: slice(a, a + t) for i, a, t in zip(known.ids, first, known.length, strict=True)}
+            largest = before.priority.max()
+            kept = [
+                before.priority[old[i]] if i in old else np.full(t, largest)
+                for i, t in zip(cache.ids, cache.length, strict=True)
+            ]
+            self._draw.update(np.arange(self.ticks), np.concatenate(kept))
 
     def state_dict(self) -> dict[str, int]:
         """What `load_state` needs to go on with the next batch, as JSON."""
@@ -138,6 +189,8 @@ def _flatten(cache: TrainingCache, labels: Mapping[str, Columns]) -> dict[str, F
         raise DataError("column 'weight' has values that are negative or not finite; expected a mass of 0 or more")
     if not ((target == 0) | (target == 1)).all():
         raise DataError("column 'target' has values other than 0 and 1")
+    if "importance" in names:
+        raise DataError("a column cannot be called 'importance': the sampler gives one of that name")
     if not weight.any():
         raise DataError("all weights are zero: the labels leave nothing to train on")
     return columns

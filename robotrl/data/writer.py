@@ -1,57 +1,45 @@
-"""The commit protocol of one writer's directory.
+"""The sink that commits episodes into a directory of its own."""
 
-    lock            held while the writer lives
-    staging/        invisible; swept when the writer opens
-    episodes/       <id>.zarr.zip, immutable
-    journal.jsonl   one line a committed episode
-    quarantine/     files of `episodes/` that no journal line names and that do not read
-
-An episode exists once its journal line is whole: stage, sync, rename, sync the directory, append the line, sync.
-A crash between rename and line leaves a complete file without a line; as it was synced before it got its name, the
-next writer takes it up. It was never acknowledged, so taking it up or not are both right, and keeping data is better.
-"""
-
-import logging
 import zlib
-from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from robotrl.data.durable import FileLock, ensure_directory, storage_errors, sync_directory, write_durable
-from robotrl.data.episode_file import SUFFIX, encode_episode, read_episode
-from robotrl.data.journal import JournalWriter
+from robotrl.data.admission import require_admissible, warn_of_oddities
+from robotrl.data.directory import WriterDirectory
+from robotrl.data.entry import StoreEntry
+from robotrl.data.episode_file import encode_episode
+from robotrl.data.index import Commit, removal_record
 from robotrl.data.names import require_name
-from robotrl.data.snapshot import StoreEntry
+from robotrl.data.repair import WriterRepair
+from robotrl.data.spill import SpillDirectory
 from robotrl.errors import DataError
 from robotrl.specs import EnvironmentSpec
 from robotrl.types import Episode
 
-_LOG = logging.getLogger(__name__)
-
 
 class EpisodeWriter:
-    """A `Sink` that commits episodes into its own directory. One process has it at a time; not for several threads."""
+    """A `Sink` that commits episodes into its own directory. One process has it at a time; not for several threads.
 
-    def __init__(self, directory: Path, spec: EnvironmentSpec) -> None:
+    What a dead writer of the same name left is put in order first. `DataError` when the journal is damaged.
+    """
+
+    def __init__(self, store: Path, name: str, spec: EnvironmentSpec) -> None:
+        self.name = require_name("writer", name)
         self._spec, self._fingerprint = spec, spec.fingerprint
-        self._staging = ensure_directory(directory / "staging")
-        self._episodes = ensure_directory(directory / "episodes")
-        self._quarantine = directory / "quarantine"
-        self._lock = FileLock(directory / "lock")
-        with ExitStack() as undo:
-            undo.callback(self._lock.release)
-            self._sweep()
-            self._journal = JournalWriter(directory / "journal.jsonl")
-            undo.callback(self._journal.close)
-            entries = (StoreEntry.from_json(raw, self._episodes) for raw in self._journal.records)
-            self._entries = {entry.episode_id: entry for entry in entries}
-            self._adopt()
-            undo.pop_all()
+        self._directory = WriterDirectory(store, name)
+        self._index = self._directory.index
+        try:
+            WriterRepair(self._directory.path, spec, self._index, self._directory.entries, self._directory).run()
+        except BaseException:
+            self._directory.close()
+            raise
+        self.spills = SpillDirectory(self._directory.path / "spills", spec)
 
     def on_episode(self, episode: Episode) -> None:
         """Commit the episode; it is durable on return.
 
-        An episode that is here already with equal content is left alone, so a stage may run again from its start.
+        An episode that any writer committed with equal content is left alone, so a stage may run again from its
+        start. One that was removed since is committed again.
 
         Raises:
             DataError: arrays of wrong type, length or width, states or actions that are not finite, an episode of
@@ -59,19 +47,31 @@ class EpisodeWriter:
             StorageError: the disk is full or cannot be written to. Nothing was committed.
         """
         name = require_name("episode id", episode.meta.episode_id)
-        self._require_environment(episode)
+        require_admissible(episode, self._spec, self._fingerprint)
         content = encode_episode(episode)
-        if name in self._entries:
-            self._require_equal(self._entries[name], episode, content)
-            return
-        final = self._episodes / f"{name}{SUFFIX}"
-        write_durable(self._staging / final.name, final, content)
-        self._record(StoreEntry(final, episode.length, len(content), zlib.crc32(content), episode.meta))
+        self._index.refresh()
+        known = self._index.find(name)
+        if known:
+            self._require_equal(known, episode, content)
+        else:
+            warn_of_oddities(episode, self._spec)
+            self._directory.commit(episode, content)
+        self.spills.discard(name)
+
+    def remove(self, ids: list[str], reason: str) -> None:
+        """Hide the episodes from new snapshots, durably; all must be in the store."""
+        self._index.refresh()
+        self._index.check()
+        unknown = [i for i in ids if not self._index.find(i)]
+        if unknown:
+            raise DataError(f"{len(unknown)} of {len(ids)} episodes are not in the store: {', '.join(unknown[:5])}")
+        commits: list[Commit] = [commit for i in ids for commit in self._index.commits(i)]
+        self._directory.append(removal_record(commits, reason))
 
     def close(self) -> None:
-        """Give the directory up. Idempotent."""
-        self._journal.close()
-        self._lock.release()
+        """Give the directory up; ticks of episodes that still run stay spilled. Idempotent."""
+        self.spills.close()
+        self._directory.close()
 
     def __enter__(self) -> "EpisodeWriter":
         return self
@@ -81,58 +81,11 @@ class EpisodeWriter:
     ) -> None:
         self.close()
 
-    def _record(self, entry: StoreEntry) -> None:
-        self._journal.append(entry.to_json())
-        self._entries[entry.episode_id] = entry
-
-    def _sweep(self) -> None:
-        with storage_errors("sweep", self._staging):
-            for path in self._staging.iterdir():
-                _LOG.info("removed %s, which was never committed", path)
-                path.unlink()
-
-    def _adopt(self) -> None:
-        for path in sorted(self._episodes.glob(f"*{SUFFIX}")):
-            if path.name.removesuffix(SUFFIX) in self._entries:
-                continue
-            try:
-                episode = read_episode(path)
-                self._require_environment(episode)
-            except DataError as error:
-                with storage_errors("move", path):
-                    path.rename(ensure_directory(self._quarantine) / path.name)
-                    sync_directory(self._episodes)
-                _LOG.warning("moved an episode file that was never committed to %s: %s", self._quarantine, error)
-                continue
-            content = path.read_bytes()
-            self._record(StoreEntry(path, episode.length, len(content), zlib.crc32(content), episode.meta))
-            _LOG.info("took up %s, whose commit was interrupted", path)
-
-    def _require_environment(self, episode: Episode) -> None:
-        spec, meta, where = self._spec, episode.meta, f"episode {episode.meta.episode_id}"
-        if meta.task != spec.task or meta.environment not in ("", self._fingerprint):
-            raise DataError(
-                f"{where} is of task '{meta.task}' ({meta.environment or 'no fingerprint'}); "
-                f"the store holds '{spec.task}' ({self._fingerprint})"
-            )
-        if not episode.length:
-            raise DataError(f"{where} has no ticks; an episode needs at least one")
-        spec.state.require(episode.state)
-        spec.action.require(episode.action)
-        widths = {
-            "privileged": (episode.privileged, spec.privileged.size),
-            "physics": (episode.physics, spec.physics_size),
-        }
-        for name, (array, width) in widths.items():
-            if array.shape[1:] != (width,):
-                raise DataError(f"{where}: '{name}' has the shape {array.shape}; expected {width} columns")
-
-    def _require_equal(self, entry: StoreEntry, episode: Episode, content: bytes) -> None:
-        with storage_errors("read", entry.path):
-            if entry.path.read_bytes() == content:
-                return
+    def _require_equal(self, known: list[StoreEntry], episode: Episode, content: bytes) -> None:
+        if any((entry.size, entry.crc) == (len(content), zlib.crc32(content)) for entry in known):
+            return
         raise DataError(
-            f"{entry.path} was committed before with other content (stage '{episode.meta.stage}', seed "
-            f"{episode.meta.seed}). The stage did not repeat itself, perhaps because the code or the machine changed: "
-            "start a new run directory."
+            f"{known[0].path} was committed before with other content (stage '{episode.meta.stage}', seed "
+            f"{episode.meta.seed}), and now comes from writer '{self.name}'. The stage did not repeat itself, perhaps "
+            "because the code or the machine changed: start a new run directory."
         )

@@ -1,7 +1,8 @@
 """A Zarr v3 group in one uncompressed zip, written and read without zarr-python.
 
 Every array is a single chunk under the `bytes` codec, little endian, C order, so that its bytes in the file are the
-array and it is memory-mapped in place. Chunks start at multiples of 64 bytes; the gap is a zip extra field.
+array and it is memory-mapped in place; only camera frames are shards of encoded frames (see `shards`). Chunks start at
+multiples of 64 bytes; the gap is a zip extra field.
 Equal content gives equal bytes: members are in the order given and carry a fixed date.
 zarr-python opens such a file with `zarr.open_group(zarr.storage.ZipStore(path), mode="r")`.
 """
@@ -12,7 +13,8 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from math import isfinite, prod
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robotrl.data.durable import storage_errors
+from robotrl.data.frames import EncodedFrames
 from robotrl.data.journal import JSON
+from robotrl.data.shards import encode_shards, frames_node, read_frames
 from robotrl.errors import DataError
 
 _ALIGNMENT = 64
@@ -33,10 +37,14 @@ _FILL: dict[str, JSON] = {"bool": False, "uint8": 0, "int32": 0, "int64": 0, "fl
 
 @dataclass(frozen=True)
 class ZarrGroup:
-    """Arrays by path ("state", "chunks/actions"), read-only, and the attributes of every group ("" is the root)."""
+    """Arrays by path ("state", "chunks/actions"), read-only, and the attributes of every group ("" is the root).
+
+    `frames` are the arrays that hold encoded camera frames.
+    """
 
     arrays: Mapping[str, NDArray[Any]]
     attributes: Mapping[str, Mapping[str, Any]]
+    frames: Mapping[str, EncodedFrames] = field(default_factory=dict[str, EncodedFrames])
 
 
 def encode_group(group: ZarrGroup) -> bytes:
@@ -47,10 +55,16 @@ def encode_group(group: ZarrGroup) -> bytes:
             node: dict[str, JSON] = {"zarr_format": 3, "node_type": "group", "attributes": _strict(attributes)}
             _add(archive, buffer, _member(path, "zarr.json"), json.dumps(node, allow_nan=False).encode())
         for path, array in group.arrays.items():
-            _add(archive, buffer, _member(path, "zarr.json"), json.dumps(_array_node(path, array)).encode())
+            if array.dtype.name not in _FILL:
+                raise DataError(f"array '{path}' has the type {array.dtype}; expected one of {', '.join(_FILL)}")
+            _add(archive, buffer, _member(path, "zarr.json"), _array_node(array.shape, array.dtype.name))
             if array.size:
                 content = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data.cast("B")
                 _add(archive, buffer, _chunk_member(path, array.ndim), content)
+        for path, frames in group.frames.items():
+            _add(archive, buffer, _member(path, "zarr.json"), json.dumps(frames_node(frames)).encode())
+            for member, shard in encode_shards(path, frames).items():
+                _add(archive, buffer, member, memoryview(shard))
     return buffer.getvalue()
 
 
@@ -73,22 +87,20 @@ def _chunk_member(path: str, dimensions: int) -> str:
     return "/".join([path, "c", *["0"] * dimensions])
 
 
-def _array_node(path: str, array: NDArray[Any]) -> dict[str, JSON]:
-    name = array.dtype.name
-    if name not in _FILL:
-        raise DataError(f"array '{path}' has the type {name}; expected one of {', '.join(_FILL)}")
-    chunk = [max(1, length) for length in array.shape]
-    return {
+@lru_cache(1024)  # episodes have the same arrays, and JSON would be a good part of the time of a commit
+def _array_node(shape: tuple[int, ...], dtype: str) -> bytes:
+    node: dict[str, JSON] = {
         "zarr_format": 3,
         "node_type": "array",
-        "shape": list(array.shape),
-        "data_type": name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+        "shape": list(shape),
+        "data_type": dtype,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [max(1, length) for length in shape]}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": _FILL[name],
+        "fill_value": _FILL[dtype],
         "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
         "attributes": {},
     }
+    return json.dumps(node).encode()
 
 
 def _add(archive: zipfile.ZipFile, buffer: io.BytesIO, name: str, content: bytes | memoryview) -> None:
@@ -102,24 +114,55 @@ def _add(archive: zipfile.ZipFile, buffer: io.BytesIO, name: str, content: bytes
     archive.writestr(member, content)
 
 
-def read_group(path: Path, *, verify: bool = True) -> ZarrGroup:
+class _Slice(io.RawIOBase):
+    """Bytes in memory as the file that `zipfile` wants, without a copy of them."""
+
+    def __init__(self, content: NDArray[np.uint8]) -> None:
+        self._content, self._at = content, 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._content)}[whence]
+        if at < 0:
+            raise zipfile.BadZipFile("it points to before its beginning")
+        self._at = at
+        return at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        stop = len(self._content) if size < 0 else self._at + size
+        data = self._content[self._at : stop].tobytes()
+        self._at += len(data)
+        return data
+
+
+def read_group(path: Path, *, verify: bool = True, offset: int = 0, size: int | None = None) -> ZarrGroup:
     """The group in the file, its arrays mapped into memory.
 
     Args:
-        path: the zip file.
-        verify: compare every member with its CRC-32, which reads the whole file.
+        path: the zip file, or a larger one that it lies in.
+        verify: compare every member with its CRC-32, which reads all of it.
+        offset: byte at which the zip begins, a multiple of 64 for aligned arrays.
+        size: bytes of the zip; to the end of the file when None.
 
     Raises:
         DataError: the file is cut short, damaged, or not such a group; the message names file and member.
     """
     with storage_errors("read", path):
-        size = path.stat().st_size
-        if not size:
-            raise DataError(f"{path}: the file is empty")
-        content = np.memmap(path, np.uint8, "r").view(np.ndarray)
+        available = path.stat().st_size - offset
+        if available < (size or 1):
+            raise DataError(f"{path}: expected {size or 1} bytes from byte {offset} on, got {max(0, available)}")
+        content = np.memmap(path, np.uint8, "r", offset, (size or available,)).view(np.ndarray)
     try:
         members = _members(path, content, verify)
-        return _parse(members)
+        return _parse(path, members)
     except zipfile.BadZipFile as error:
         raise DataError(f"{path}: cut short or damaged ({error})") from error
     except (struct.error, KeyError, TypeError, ValueError, NotImplementedError, EOFError, IndexError) as error:
@@ -129,7 +172,7 @@ def read_group(path: Path, *, verify: bool = True) -> ZarrGroup:
 def _members(path: Path, content: NDArray[np.uint8], verify: bool) -> dict[str, NDArray[np.uint8]]:
     """Member name → its bytes, in place."""
     members: dict[str, NDArray[np.uint8]] = {}
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(_Slice(content)) as archive:
         for info in archive.infolist():
             data = _data_of(info, content)
             if verify and zlib.crc32(data) != info.CRC:
@@ -148,8 +191,9 @@ def _data_of(info: zipfile.ZipInfo, content: NDArray[np.uint8]) -> NDArray[np.ui
     return content[start : start + info.file_size]
 
 
-def _parse(members: Mapping[str, NDArray[np.uint8]]) -> ZarrGroup:
+def _parse(file: Path, members: Mapping[str, NDArray[np.uint8]]) -> ZarrGroup:
     arrays: dict[str, NDArray[Any]] = {}
+    frames: dict[str, EncodedFrames] = {}
     attributes: dict[str, Mapping[str, Any]] = {}
     for name, data in members.items():
         if name.rpartition("/")[2] != "zarr.json":
@@ -157,11 +201,13 @@ def _parse(members: Mapping[str, NDArray[np.uint8]]) -> ZarrGroup:
         node, path = json.loads(data.tobytes()), name.removesuffix("zarr.json").removesuffix("/")
         if node["node_type"] == "group":
             attributes[path] = dict(node["attributes"])
+        elif node["codecs"][0]["name"] == "sharding_indexed":
+            frames[path] = read_frames(f"{file}: '{path}'", path, node, members)
         else:
             arrays[path] = _array(path, node, members)
     if "" not in attributes:
         raise ValueError("the root group is missing")
-    return ZarrGroup(arrays, attributes)
+    return ZarrGroup(arrays, attributes, frames)
 
 
 def _array(path: str, node: Mapping[str, Any], members: Mapping[str, NDArray[np.uint8]]) -> NDArray[Any]:

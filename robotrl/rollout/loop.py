@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from robotrl import seeds
+from robotrl.data.spill import SpillDirectory
 from robotrl.errors import ConfigurationError
 from robotrl.interfaces import Critic, Environment, Operator, Policy
 from robotrl.rollout.clocks import Clock, VirtualClock
 from robotrl.rollout.disturbance import Pushes
 from robotrl.rollout.execution import ChunkExecutor, ExecutionMode, Synchronous
+from robotrl.rollout.film import Film
 from robotrl.rollout.latency import LatencyModel, UniformLatency
 from robotrl.rollout.recorder import Recorder
 from robotrl.specs import EnvironmentSpec
@@ -65,6 +67,9 @@ class Rollout:
         critic: tells the operator each world's success probability.
         clock: paces ticks; simulated time when None.
         pushes: added to what is requested before it is executed; none when None.
+        spill: where running episodes log their ticks, so that a crash costs at most one of them; nowhere when None.
+            An `EpisodeWriter` has it as `spills`, and deletes an episode's log once it is committed.
+        camera_every: render and keep the cameras' frames of every so many state rows; none when 0.
     """
 
     def __init__(
@@ -77,6 +82,8 @@ class Rollout:
         critic: Critic | None = None,
         clock: Clock | None = None,
         pushes: Pushes | None = None,
+        spill: SpillDirectory | None = None,
+        camera_every: int = 0,
     ) -> None:
         self.environment, self.policy, self.execution, self.origin = environment, policy, execution, origin
         self.operator, self.critic = operator, critic
@@ -88,6 +95,8 @@ class Rollout:
         )
         self.recorder = Recorder(self.spec, n)
         self._pushes = pushes
+        self._spill = spill
+        self._film = Film(n, camera_every) if camera_every else None
         self._pushed = np.zeros((n, self.spec.horizon, self.spec.action.size), np.float32)
         self._seed = np.full(n, -1, np.int64)
         self._running = np.zeros(n, bool)
@@ -126,6 +135,9 @@ class Rollout:
         self._seed[rows] = [queue.pop() for _ in rows]
         observation = self.environment.reset(self._seed, mask)
         self.recorder.begin(rows, observation)
+        if self._spill is not None:
+            for row in rows:
+                self.recorder.spill(int(row), self._spill, self._meta(int(row), ""))
         self._executed[rows] = hold_action(self.spec, observation.state[rows])
         self.executor.new_epoch(rows, self._executed[rows])
         if self._pushes is not None:
@@ -135,6 +147,12 @@ class Rollout:
         self._human[rows] = False
         self._chunk_count[rows] = 0
         self._history[rows] = observation.state[rows, None]
+        if self._film is None:
+            return observation
+        # A reset renders nothing; a step in which no world moves does.
+        still = np.zeros((len(mask), 1, self.spec.action.size), np.float32)
+        observation = self.environment.step(still, np.zeros_like(mask), render=True).observation
+        self._film.take(observation, mask)
         return observation
 
     def _consult(self, observation: Observation) -> tuple[Command | None, Float32]:
@@ -159,6 +177,10 @@ class Rollout:
         autonomous = moving & ~self._human
         self._propose(observation, self.executor.due(observation.tick, autonomous))
         ticks = 1 if command is not None else self.executor.ticks_to_event(observation.tick, autonomous)
+        render = False
+        if self._film is not None:
+            frame = self._film.ticks_to_frame(observation.tick, moving)
+            ticks, render = min(ticks, frame), ticks >= frame
         planned = self.executor.schedule(observation.tick, ticks, autonomous)
         actions = planned.actions
         if command is not None:
@@ -166,8 +188,10 @@ class Rollout:
         if self._pushes is not None:
             index = np.minimum(observation.tick[:, None] + np.arange(ticks), self.spec.horizon - 1)
             actions = actions + np.take_along_axis(self._pushed, index[..., None], axis=1)
-        transition = self.environment.step(actions, moving)
+        transition = self.environment.step(actions, moving, render)
         self.recorder.ticks(transition, planned, command, probability)
+        if self._film is not None and render:
+            self._film.take(transition.observation, moving)
         for k in range(ticks):
             rows = np.flatnonzero(transition.valid[:, k])
             self._history[rows, :-1] = self._history[rows, 1:]
@@ -196,6 +220,8 @@ class Rollout:
         for row in np.flatnonzero(ended):
             self._running[row] = False
             episode = self.recorder.finish(int(row), self._meta(int(row), transition.failure[row]))
+            if self._film is not None:
+                episode = replace(episode, cameras=self._film.finish(int(row)))
             yield self._attributed(episode)
 
     def _meta(self, row: int, failure: str) -> EpisodeMeta:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robotrl.data.spill import SpillDirectory, SpillLog
 from robotrl.rollout.execution import ScheduledActions
 from robotrl.specs import EnvironmentSpec
 from robotrl.types import (
@@ -23,7 +24,7 @@ from robotrl.types import (
 )
 
 _STATE_ROWS = ("state", "privileged", "physics", "time_ns")  # T + 1 rows
-_NOT_BUFFERED = ("meta", "chunks")
+_NOT_BUFFERED = ("meta", "chunks", "cameras")
 
 
 @dataclass
@@ -48,6 +49,7 @@ class Recorder:
         self._watch = np.zeros(worlds)
         self._chunks = [_Chunks([], [], [], [], []) for _ in range(worlds)]
         per_tick = {"action": a, "action_requested": a, "action_policy": a, "action_human": a}
+        self._logs: dict[int, SpillLog] = {}
         self._arrays: dict[str, NDArray[Any]] = {
             "state": np.zeros((worlds, t + 1, spec.state.size), np.float32),
             "privileged": np.zeros((worlds, t + 1, spec.privileged.size), np.float32),
@@ -75,6 +77,10 @@ class Recorder:
         if observation.physics is not None:
             self._arrays["physics"][rows, 0] = observation.physics[rows]
 
+    def spill(self, row: int, spills: SpillDirectory, meta: EpisodeMeta) -> None:
+        """Log the ticks of the episode that has just begun in world `row` to disk as well, while it runs."""
+        self._logs[row] = spills.begin(meta, {name: self._arrays[name][row, 0] for name in _STATE_ROWS})
+
     def chunk(self, chunk: ActionChunk) -> Int64:
         """Note proposed chunks; returns their index (n,) in each episode's chunk table."""
         for i, row in enumerate(chunk.rows):
@@ -85,6 +91,9 @@ class Recorder:
             table.version.append(chunk.policy_version)
             if chunk.noise is not None:
                 table.noise.append(chunk.noise[i])
+            if row in self._logs:
+                noise = None if chunk.noise is None else chunk.noise[i]
+                self._logs[row].chunk(chunk.actions[i], noise, int(chunk.observed_tick[i]), chunk.policy_version)
         return np.array([len(self._chunks[row].observed) - 1 for row in chunk.rows], np.int64)
 
     def ticks(
@@ -121,14 +130,18 @@ class Recorder:
         self._arrays["time_ns"][world, at + 1] = np.round((at + 1) * period_ns).astype(np.int64)
         self._note_starts(transition.valid, values["chunk_id"])
         moved = transition.valid.sum(1)
+        for row in self._logs.keys() & set(np.flatnonzero(moved).tolist()):
+            self._log_ticks(row, int(self._ticks[row]), int(self._ticks[row] + moved[row]))
         self._ticks += moved
         self._account(command, moved)
 
     def finish(self, row: int, meta: EpisodeMeta) -> Episode:
         """Cut the episode of world `row`. Operator, orientation and watching seconds are filled in here."""
+        if row in self._logs:
+            self._logs.pop(row).finish()
         ticks = int(self._ticks[row])
         hz = self._spec.control_hz
-        arrays = {
+        arrays: dict[str, Any] = {
             f.name: self._arrays[f.name][row, : ticks + (f.name in _STATE_ROWS)].copy()
             for f in fields(Episode)
             if f.name not in _NOT_BUFFERED
@@ -137,6 +150,11 @@ class Recorder:
         orient_s, watch_s = float(self._orient[row] / hz), float(self._watch[row] / hz)
         meta = replace(meta, operator_s=human_s, orient_s=orient_s, watch_s=watch_s)
         return Episode(meta=meta, chunks=self._chunk_table(row), **arrays)
+
+    def _log_ticks(self, row: int, start: int, stop: int) -> None:
+        rows = {name: array[row, start:stop] for name, array in self._arrays.items() if name not in _STATE_ROWS}
+        rows |= {name: self._arrays[name][row, start + 1 : stop + 1] for name in _STATE_ROWS}
+        self._logs[row].ticks(rows)
 
     def _account(self, command: Command | None, moved: Int64) -> None:
         if command is None:

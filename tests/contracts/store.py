@@ -18,12 +18,19 @@ EPISODES = [builders.episode(ticks=20 + seed, seed=seed, takeover=(5, 9) if seed
 def assert_same(left: Episode, right: Episode) -> None:
     """Equal metadata, and arrays equal in type, shape and every bit."""
     assert left.meta == right.meta
-    pairs = [(f.name, left, right) for f in fields(Episode) if f.name not in ("meta", "chunks")]
+    pairs = [(f.name, left, right) for f in fields(Episode) if f.name not in ("meta", "chunks", "cameras")]
     pairs += [(f.name, left.chunks, right.chunks) for f in fields(ChunkTable)]
     for name, ours, theirs in pairs:
         a, b = getattr(ours, name), getattr(theirs, name)
         assert (a.dtype, a.shape) == (b.dtype, b.shape), name
         assert a.tobytes() == b.tobytes(), name
+    assert left.cameras.keys() == right.cameras.keys()
+    for name, camera in left.cameras.items():
+        np.testing.assert_array_equal(camera.tick, right.cameras[name].tick)
+        np.testing.assert_array_equal(camera.frames[:], right.cameras[name].frames[:])
+
+
+LINEAGE = {"made_by": "test", "code": "none"}
 
 
 def ones(episode: Episode) -> dict[str, np.ndarray]:
@@ -113,9 +120,15 @@ class StoreContract:
         assert_same(next(filled.snapshot().episodes()), EPISODES[0])
 
     def test_a_second_writer_is_refused_until_the_first_closes(self, filled):
-        with filled.writer(), pytest.raises(RunBusyError, match="in use by process"):
-            filled.writer()
-        filled.writer().close()
+        with filled.writer("one"), pytest.raises(RunBusyError, match="in use by process"):
+            filled.writer("one")
+        filled.writer("one").close()
+
+    def test_writers_without_a_name_take_the_first_that_is_free(self, filled):
+        with filled.writer() as first, filled.writer() as second, filled.writer("w2"), filled.writer() as fourth:
+            assert [first.name, second.name, fourth.name] == ["w0", "w1", "w3"]
+        with filled.writer() as again:
+            assert again.name == "w0"
 
     def test_writers_of_different_names_live_side_by_side(self, tmp_path):
         store = self.create(tmp_path / "store")
@@ -124,6 +137,51 @@ class StoreContract:
             two.on_episode(EPISODES[1])
             two.on_episode(EPISODES[0])
         assert store.snapshot().ids == tuple(e.meta.episode_id for e in EPISODES[:2])
+
+    def test_content_that_differs_from_another_writers_is_refused(self, filled):
+        changed = replace(EPISODES[0], reward=EPISODES[0].reward + 1)
+        with (
+            filled.writer("other") as writer,
+            pytest.raises(DataError, match=r"w0/episodes.*now comes from writer 'other'"),
+        ):
+            writer.on_episode(changed)
+        assert_same(next(filled.snapshot().episodes()), EPISODES[0])
+
+    def test_removed_episodes_are_hidden_from_new_snapshots_only(self, filled):
+        before = filled.snapshot()
+        filled.remove(before.ids[:2], "blurred")
+        assert filled.snapshot().ids == before.ids[2:]
+        assert filled.snapshot(before.offsets) == before
+        for episode, stored in zip(EPISODES, before.episodes(), strict=True):
+            assert_same(episode, stored)
+
+    def test_removal_needs_every_id_to_be_there(self, filled):
+        with pytest.raises(DataError, match="1 of 2 episodes are not in the store: nobody"):
+            filled.remove([EPISODES[0].meta.episode_id, "nobody"], "blurred")
+        assert len(filled.snapshot()) == len(EPISODES)
+
+    def test_a_removed_episode_may_be_committed_again_changed_or_not(self, filled):
+        changed = replace(EPISODES[0], reward=EPISODES[0].reward + 1)
+        filled.remove([e.meta.episode_id for e in EPISODES[:2]], "to be recorded again")
+        with filled.writer() as writer:
+            writer.on_episode(changed)
+            writer.on_episode(EPISODES[1])
+        for expected, stored in zip(
+            [changed, *EPISODES[1:]], self.open(filled.root).snapshot().episodes(), strict=True
+        ):
+            assert_same(expected, stored)
+
+    def test_a_follower_sees_each_episode_once(self, filled):
+        seen = filled.follow(interval_s=0)
+        assert [e.episode_id for e in next(seen)] == [e.meta.episode_id for e in EPISODES]
+        assert next(seen) == ()
+        extra = builders.episode(9, seed=9, takeover=None)
+        with filled.writer("one") as one, filled.writer("two") as two:
+            for writer in (one, two):
+                writer.on_episode(extra)
+                writer.on_episode(EPISODES[0])
+        assert [e.episode_id for e in next(seen)] == [extra.meta.episode_id]
+        assert next(seen) == ()
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -172,9 +230,9 @@ class StoreContract:
         columns = {
             e.meta.episode_id: {n: rng.random(e.length, np.float32) for n in ("value", "weight")} for e in EPISODES[:3]
         }
-        filled.annotate("labels", "round-1", columns, {"critic": "c1", "thresholds": [0.35, np.nan]})
+        filled.annotate("labels", "round-1", columns, LINEAGE | {"critic": "c1", "thresholds": [0.35, np.nan]})
         stored = self.open(filled.root).annotations("labels", "round-1")
-        assert stored.lineage == {"critic": "c1", "thresholds": [0.35, "NaN"]}
+        assert stored.lineage == LINEAGE | {"critic": "c1", "thresholds": [0.35, "NaN"]}
         assert stored.columns.keys() == columns.keys()
         for episode, named in columns.items():
             for name, column in named.items():
@@ -184,12 +242,12 @@ class StoreContract:
 
     def test_annotations_are_immutable_but_may_be_written_again_alike(self, filled):
         columns = {e.meta.episode_id: ones(e) for e in EPISODES}
-        filled.annotate("labels", "1", columns, {})
-        filled.annotate("labels", "1", dict(reversed(columns.items())), {})
+        filled.annotate("labels", "1", columns, LINEAGE)
+        filled.annotate("labels", "1", dict(reversed(columns.items())), LINEAGE)
         with pytest.raises(DataError, match="immutable"):
-            filled.annotate("labels", "1", columns, {"critic": "another"})
-        filled.annotate("labels", "2", columns, {"critic": "another"})
-        assert filled.annotations("labels", "1").lineage == {}
+            filled.annotate("labels", "1", columns, LINEAGE | {"critic": "another"})
+        filled.annotate("labels", "2", columns, LINEAGE | {"critic": "another"})
+        assert filled.annotations("labels", "1").lineage == LINEAGE
 
     @pytest.mark.parametrize(
         ("columns", "message"),
@@ -205,10 +263,10 @@ class StoreContract:
     )
     def test_bad_annotations_are_refused(self, filled, columns, message):
         with pytest.raises(DataError, match=message):
-            filled.annotate("labels", "1", columns, {})
+            filled.annotate("labels", "1", columns, LINEAGE)
         assert filled.annotation_versions("labels") == ()
 
     def test_annotations_that_do_not_exist_are_named_with_the_nearest(self, filled):
-        filled.annotate("labels", "round-1", {EPISODES[0].meta.episode_id: ones(EPISODES[0])}, {})
+        filled.annotate("labels", "round-1", {EPISODES[0].meta.episode_id: ones(EPISODES[0])}, LINEAGE)
         with pytest.raises(RobotRLError, match="Did you mean 'round-1'"):
             filled.annotations("labels", "round1")

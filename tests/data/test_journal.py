@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robotrl.data.journal import JournalWriter, encode_line, read_journal
+from robotrl.data.journal import JournalWriter, blank_lines, encode_line, read_journal, scan_journal
 from robotrl.errors import DataError, StorageError
 
 values = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=4)
@@ -108,17 +108,29 @@ def test_a_missing_journal_is_empty(tmp_path):
 def test_reading_goes_on_from_an_earlier_end(tmp_path):
     writer = JournalWriter(tmp_path / "j")
     writer.append({"n": 0})
-    _, end = read_journal(writer.path)
+    end = scan_journal(writer.path).end
+    assert end == writer.end
     writer.extend([{"n": 1}, {"n": 2}])
-    assert read_journal(writer.path, start=end)[0] == [{"n": 1}, {"n": 2}]
-    assert read_journal(writer.path, stop=end)[0] == [{"n": 0}]
+    scan = scan_journal(writer.path, end)
+    assert [record for _, record in scan.records] == [{"n": 1}, {"n": 2}]
+    assert scan.records[0][0] == end
 
 
-def test_a_pinned_end_that_is_gone_is_an_error(tmp_path):
-    writer = JournalWriter(tmp_path / "j")
-    writer.append({"n": 0})
-    with pytest.raises(DataError, match="cut short"):
-        read_journal(writer.path, stop=1000)
+@given(records=records, data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_damaged_lines_can_be_set_aside_and_no_other_line_moves(scratch, records, data):
+    lines = [encode_line(record) for record in records]
+    bad = data.draw(st.integers(0, len(lines) - 1))
+    content = bytearray(b"".join(lines))
+    content[sum(map(len, lines[:bad])) + data.draw(st.integers(0, len(lines[bad]) - 2))] ^= 1
+    scratch.write_bytes(content)
+    before = scan_journal(scratch)
+    assert before.damaged
+    blank_lines(scratch, before.damaged)
+    after = scan_journal(scratch)
+    assert (after.damaged, after.end) == ([], before.end)
+    assert same(after.records, before.records)
+    assert all(line in scratch.read_bytes() for at, line in enumerate(lines) if at != bad)
 
 
 def test_a_closed_writer_refuses(tmp_path):

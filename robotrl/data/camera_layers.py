@@ -1,0 +1,105 @@
+"""Camera layers: frames rendered later from the physics that episodes keep, versioned beside them.
+
+    cameras/<layer>/<episode id>.zarr.zip     the cameras of one episode, laid out as in the episode itself
+
+A file says which episode content it belongs to, and is immutable. Where a simulated episode has no frames, or others
+are wanted, a layer gives them without touching the episode.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from robotrl.data.durable import ensure_directory, write_atomic
+from robotrl.data.entry import StoreEntry
+from robotrl.data.episode_file import SUFFIX, camera_group, cameras_of, check_camera
+from robotrl.data.frames import FrameCodec, encode_frames
+from robotrl.data.images import CameraSource
+from robotrl.data.names import require_name
+from robotrl.data.snapshot import StoreSnapshot
+from robotrl.data.store import EpisodeStore
+from robotrl.data.zarr_zip import encode_group, read_group
+from robotrl.errors import DataError
+from robotrl.types import CameraFrames, Float64, UInt8
+
+FORMAT = 1
+Renderer = Callable[[Float64], Mapping[str, UInt8]]
+"""Draws physics states (F, X): camera → (F, H, W, 3) uint8."""
+
+
+def render_layer(
+    store: EpisodeStore,
+    snapshot: StoreSnapshot,
+    layer: str,
+    renderer: Renderer,
+    *,
+    every: int = 1,
+    codec: FrameCodec = "jpeg",
+) -> int:
+    """Render the episodes that the layer lacks, one at a time; an interrupted call made again goes on.
+
+    Args:
+        store: the store that the snapshot is of.
+        snapshot: the episodes to render.
+        layer: its name; give another one when the renderer changes.
+        renderer: draws physics states.
+        every: every so many state rows get a frame.
+        codec: how frames are stored.
+
+    Returns:
+        The number of episodes rendered.
+
+    Raises:
+        DataError: an episode is damaged, or a file of the layer belongs to other content.
+    """
+    directory = ensure_directory(store.root / "cameras" / require_name("camera layer", layer))
+    rendered = 0
+    for entry in snapshot.entries:
+        path = directory / f"{entry.episode_id}{SUFFIX}"
+        if path.exists():
+            _read(path, entry)
+            continue
+        episode = snapshot.read(entry)
+        tick = np.arange(0, episode.length + 1, every, dtype=np.int32)
+        pictures = renderer(episode.physics[tick])
+        cameras = {name: CameraFrames(tick, encode_frames(frames, codec)) for name, frames in pictures.items()}
+        for name, camera in cameras.items():
+            check_camera(camera, entry.length, f"layer '{layer}': camera '{require_name('camera', name)}'")
+        root = {"robotrl_cameras": FORMAT, "episode": entry.episode_id, "crc": entry.crc}
+        group = camera_group(cameras)
+        write_atomic(path, encode_group(replace(group, attributes={"": root, **group.attributes})))
+        rendered += 1
+    return rendered
+
+
+def layer_frames(store: EpisodeStore, layer: str) -> CameraSource:
+    """The frames of the layer, for `StoredImages` and `CachedImages`; `DataError` for an episode that it lacks."""
+    directory = store.root / "cameras" / require_name("camera layer", layer)
+
+    def read(entry: StoreEntry) -> Mapping[str, CameraFrames]:
+        path = directory / f"{entry.episode_id}{SUFFIX}"
+        if not path.exists():
+            raise DataError(f"the camera layer '{layer}' lacks episode {entry.episode_id}: render it first")
+        return _read(path, entry)
+
+    return read
+
+
+def _read(path: Path, entry: StoreEntry) -> dict[str, CameraFrames]:
+    group = read_group(path, verify=False)  # every frame has a CRC of its own
+    root = group.attributes[""]
+    belongs = (root.get("robotrl_cameras"), root.get("episode"), root.get("crc"))
+    if belongs != (FORMAT, entry.episode_id, entry.crc):
+        raise DataError(
+            f"{path}: expected cameras of format {FORMAT} for episode {entry.episode_id} with CRC {entry.crc}, got "
+            f"{belongs}: delete the file and render it again, or choose another layer"
+        )
+    missing = [p for p in group.frames if p.replace("/frames", "/tick") not in group.arrays]
+    if missing:
+        raise DataError(f"{path}: {', '.join(missing)} lacks its array 'tick'")
+    cameras = cameras_of(group)
+    for name, camera in cameras.items():
+        check_camera(camera, entry.length, f"{path}: camera '{name}'")
+    return cameras

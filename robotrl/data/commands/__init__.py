@@ -1,0 +1,1 @@
+"""The command line of stores: `robotrl data <command>`."""

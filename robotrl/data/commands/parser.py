@@ -1,0 +1,82 @@
+"""Arguments of the data commands: argparse, with this project's errors."""
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from robotrl.errors import ConfigurationError, unknown_name
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises `ConfigurationError` where argparse would print and exit; option names are never abbreviated."""
+
+    def __init__(self, prog: str, summary: str, epilog: str) -> None:
+        super().__init__(
+            prog,
+            description=summary,
+            epilog=epilog,
+            add_help=False,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """A mistake in the arguments."""
+        raise ConfigurationError(f"{message}; see '{self.prog} --help'")
+
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """The arguments; an unknown option is answered with the nearest one."""
+        options, rest = self.parse_known_intermixed_args(words)
+        if rest:
+            if rest[0].startswith("-"):
+                known = [option for action in self._actions for option in action.option_strings]
+                raise unknown_name(f"option of '{self.prog}'", rest[0].partition("=")[0], [*known, "--help"])
+            raise ConfigurationError(f"unexpected argument '{rest[0]}'; see '{self.prog} --help'")
+        return options
+
+    def store(self, text: str = "an episode store, or a run directory that has one") -> None:
+        """Add the positional STORE."""
+        self.add_argument("store", metavar="STORE", type=Path, help=text)
+
+    def episodes(self, text: str) -> None:
+        """Add the positional ID… ."""
+        self.add_argument("ids", metavar="ID", nargs="+", help=f"{text}: ids, or beginnings that fit only one")
+
+    def json(self) -> None:
+        """Add --json."""
+        self.add_argument("--json", action="store_true", help="machine-readable output")
+
+    def yes(self) -> None:
+        """Add --yes."""
+        self.add_argument("--yes", action="store_true", help="do it; without this it only says what it would do")
+
+
+@dataclass(frozen=True)
+class Subcommand:
+    """One data command: what it does, its arguments, an example of them, and the function."""
+
+    summary: str
+    arguments: Callable[[Parser], None]
+    example: str
+    run: Callable[[argparse.Namespace], None]
+
+
+def one_of(kind: str, choices: Iterable[str]) -> Callable[[str], str]:
+    """An argument type that takes one of `choices`; another word is answered with the nearest."""
+    valid = tuple(choices)
+
+    def convert(word: str) -> str:
+        if word not in valid:
+            raise unknown_name(kind, word, valid)
+        return word
+
+    return convert
+
+
+def count(word: str) -> int:
+    """An argument type: a whole number of at least 0."""
+    if not word.isdecimal():
+        raise ConfigurationError(f"'{word}': expected a whole number of at least 0")
+    return int(word)

@@ -1,0 +1,52 @@
+"""Camera frames of running episodes. They are encoded as they come, since raw ones of many worlds exceed memory."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from robotrl.data.frames import EncodedFrames, encode_frame
+from robotrl.errors import ConfigurationError
+from robotrl.types import Bool, CameraFrames, Int64, Observation
+
+
+@dataclass
+class _Reel:
+    """The frames of one episode so far: state rows, and camera → encoded frames and (H, W)."""
+
+    ticks: list[int] = field(default_factory=list[int])
+    chunks: dict[str, list[bytes]] = field(default_factory=dict[str, list[bytes]])
+    size: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+
+
+class Film:
+    """Keeps the frames of every `every`-th state row of N running episodes."""
+
+    def __init__(self, worlds: int, every: int) -> None:
+        if every < 1:
+            raise ConfigurationError(f"camera frames of every {every} ticks: expected at least 1")
+        self._every = every
+        self._reels = [_Reel() for _ in range(worlds)]
+
+    def ticks_to_frame(self, tick: Int64, mask: Bool) -> int:
+        """Ticks from `tick` (N,) until the next frame of any world in `mask` (N,) is due."""
+        return int((self._every - tick[mask] % self._every).min(initial=self._every))
+
+    def take(self, observation: Observation, mask: Bool) -> None:
+        """Keep the frames of the worlds in `mask` (N,) that are due at the observation's tick; repeats are left out."""
+        for row in np.flatnonzero(mask & (observation.tick % self._every == 0)):
+            reel, tick = self._reels[row], int(observation.tick[row])
+            if tick in reel.ticks[-1:]:
+                continue
+            reel.ticks.append(tick)
+            for name, images in observation.images.items():
+                reel.size[name] = (images.shape[1], images.shape[2])
+                reel.chunks.setdefault(name, []).append(encode_frame(images[row]))
+
+    def finish(self, row: int) -> dict[str, CameraFrames]:
+        """The frames of the episode that ended in world `row`, which begins a new one."""
+        reel, self._reels[row] = self._reels[row], _Reel()
+        tick = np.array(reel.ticks, np.int32)
+        return {
+            name: CameraFrames(tick, EncodedFrames(f"camera '{name}'", "jpeg", reel.size[name], chunks))
+            for name, chunks in reel.chunks.items()
+        }
