@@ -17,11 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robotrl.data.durable import storage_errors
+from robotrl.data.stored_zip import LOCAL_HEADER, padding
 from robotrl.errors import DataError
 
-_ALIGNMENT = 64
-_PADDING_ID = 0xD935
-_LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -44,7 +42,7 @@ def write_segment(path: Path, members: Iterable[tuple[str, NDArray[np.uint8]]]) 
                 with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
                     for name, content in members:
                         info = _aligned(name, file.tell())
-                        starts.append(file.tell() + _LOCAL_HEADER.size + len(name) + len(info.extra))
+                        starts.append(file.tell() + LOCAL_HEADER.size + len(name) + len(info.extra))
                         archive.writestr(info, content.data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -58,8 +56,7 @@ def write_segment(path: Path, members: Iterable[tuple[str, NDArray[np.uint8]]]) 
 def _aligned(name: str, header: int) -> zipfile.ZipInfo:
     """A member whose local header begins at byte `header` and whose bytes begin at a multiple of 64."""
     info = zipfile.ZipInfo(name, _DATE)
-    padding = -(header + _LOCAL_HEADER.size + len(name) + 4) % _ALIGNMENT
-    info.extra = struct.pack("<HH", _PADDING_ID, padding) + bytes(padding)
+    info.extra = padding(header + LOCAL_HEADER.size + len(name))
     return info
 
 
@@ -83,6 +80,6 @@ def directory_lacks(path: Path, members: set[tuple[int, int, int]]) -> int:
 
 def _member(info: zipfile.ZipInfo, file: BinaryIO) -> SegmentMember:
     file.seek(info.header_offset)
-    header = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
-    start = info.header_offset + _LOCAL_HEADER.size + header[9] + header[10]
+    header = LOCAL_HEADER.unpack(file.read(LOCAL_HEADER.size))
+    start = info.header_offset + LOCAL_HEADER.size + header[9] + header[10]
     return SegmentMember(info.filename, start, info.file_size, info.CRC)

@@ -26,12 +26,9 @@ from robotrl.data.durable import storage_errors
 from robotrl.data.frames import EncodedFrames
 from robotrl.data.journal import JSON
 from robotrl.data.shards import encode_shards, frames_node, read_frames
+from robotrl.data.stored_zip import LOCAL_HEADER, StoredZip
 from robotrl.errors import DataError
 
-_ALIGNMENT = 64
-_PADDING_ID = 0xD935  # the extra-field id that zipalign uses for the same purpose
-_LOCAL_HEADER = struct.Struct("<4s5H3I2H")
-_DATE = (1980, 1, 1, 0, 0, 0)
 _FILL: dict[str, JSON] = {"bool": False, "uint8": 0, "int32": 0, "int64": 0, "float32": 0.0, "float64": 0.0}
 
 
@@ -49,23 +46,22 @@ class ZarrGroup:
 
 def encode_group(group: ZarrGroup) -> bytes:
     """The group as the bytes of a zip file."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for path, attributes in group.attributes.items():
-            node: dict[str, JSON] = {"zarr_format": 3, "node_type": "group", "attributes": _strict(attributes)}
-            _add(archive, buffer, _member(path, "zarr.json"), json.dumps(node, allow_nan=False).encode())
-        for path, array in group.arrays.items():
-            if array.dtype.name not in _FILL:
-                raise DataError(f"array '{path}' has the type {array.dtype}; expected one of {', '.join(_FILL)}")
-            _add(archive, buffer, _member(path, "zarr.json"), _array_node(array.shape, array.dtype.name))
-            if array.size:
-                content = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data.cast("B")
-                _add(archive, buffer, _chunk_member(path, array.ndim), content)
-        for path, frames in group.frames.items():
-            _add(archive, buffer, _member(path, "zarr.json"), json.dumps(frames_node(frames)).encode())
-            for member, shard in encode_shards(path, frames).items():
-                _add(archive, buffer, member, memoryview(shard))
-    return buffer.getvalue()
+    archive = StoredZip()
+    for path, attributes in group.attributes.items():
+        node: dict[str, JSON] = {"zarr_format": 3, "node_type": "group", "attributes": _strict(attributes)}
+        archive.add(_member(path, "zarr.json"), json.dumps(node, allow_nan=False).encode())
+    for path, array in group.arrays.items():
+        if array.dtype.name not in _FILL:
+            raise DataError(f"array '{path}' has the type {array.dtype}; expected one of {', '.join(_FILL)}")
+        archive.add(_member(path, "zarr.json"), _array_node(array.shape, array.dtype.name))
+        if array.size:
+            content = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data.cast("B")
+            archive.add(_chunk_member(path, array.ndim), content, aligned=True)
+    for path, frames in group.frames.items():
+        archive.add(_member(path, "zarr.json"), json.dumps(frames_node(frames)).encode())
+        for member, shard in encode_shards(path, frames).items():
+            archive.add(member, memoryview(shard), aligned=True)
+    return archive.close()
 
 
 def _strict(value: JSON) -> JSON:
@@ -101,17 +97,6 @@ def _array_node(shape: tuple[int, ...], dtype: str) -> bytes:
         "attributes": {},
     }
     return json.dumps(node).encode()
-
-
-def _add(archive: zipfile.ZipFile, buffer: io.BytesIO, name: str, content: bytes | memoryview) -> None:
-    member = zipfile.ZipInfo(name, _DATE)
-    if isinstance(
-        content, memoryview
-    ):  # chunks are aligned, so that mapped float64 arrays are fast and torch takes them
-        header_end = buffer.tell() + _LOCAL_HEADER.size + len(name) + 4
-        padding = -header_end % _ALIGNMENT
-        member.extra = struct.pack("<HH", _PADDING_ID, padding) + bytes(padding)
-    archive.writestr(member, content)
 
 
 class _Slice(io.RawIOBase):
@@ -184,8 +169,8 @@ def _members(path: Path, content: NDArray[np.uint8], verify: bool) -> dict[str, 
 def _data_of(info: zipfile.ZipInfo, content: NDArray[np.uint8]) -> NDArray[np.uint8]:
     if info.compress_type != zipfile.ZIP_STORED:
         raise zipfile.BadZipFile(f"'{info.filename}' is compressed")
-    header = _LOCAL_HEADER.unpack_from(content, info.header_offset)
-    start = info.header_offset + _LOCAL_HEADER.size + header[9] + header[10]
+    header = LOCAL_HEADER.unpack_from(content, info.header_offset)
+    start = info.header_offset + LOCAL_HEADER.size + header[9] + header[10]
     if header[0] != b"PK\x03\x04" or start + info.file_size > len(content):
         raise zipfile.BadZipFile(f"'{info.filename}' lies outside the file")
     return content[start : start + info.file_size]
