@@ -77,7 +77,7 @@ def fit_normalizer(policy: Trainable, sampler: Sampler, batches: int = 32) -> No
     drawn = [sampler.sample() for _ in range(batches)]
     fields = ("states", "actions", "mask", "next_states", "episode", "tick", "source")
     joined = {name: np.concatenate([getattr(w, name) for w in drawn]) for name in fields}
-    cast(Any, policy).fit_normalizer(Windows(columns={}, **joined))
+    cast(Any, policy).fit_normalizer(Windows(columns={}, images={}, **joined))
 
 
 def fit(
