@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cattrs import structure
+from cattrs import ClassValidationError, structure, transform_error
 
 from robotrl.control.gate import Verdict
+from robotrl.errors import DataError
 from robotrl.evaluate import Evaluation
 from robotrl.events import read_events, stage_results
 from robotrl.rundir import read_config
@@ -34,8 +35,22 @@ _DRIFT = 0.10
 
 
 def report_of(run: Path) -> ReportData:
-    """What the run directory `run` has to say. Raises `ConfigurationError` when it is none."""
+    """What the run directory `run` has to say.
+
+    Raises `ConfigurationError` when it is none, `DataError` when its events lack what this version reads.
+    """
     config = read_config(run)
+    try:
+        return _report(run, config)
+    except (KeyError, ClassValidationError) as error:
+        raise DataError(
+            f"{run / 'events.jsonl'}: the results of a stage are not as this version of robotrl writes them "
+            f"({transform_error(error) if isinstance(error, ClassValidationError) else error}). "
+            "Report it with the version that ran it, or run it again in another directory."
+        ) from error
+
+
+def _report(run: Path, config: Mapping[str, Any]) -> ReportData:
     events = read_events(run / "events.jsonl")
     done = stage_results(events)
     results = {stage: payload["result"] for stage, payload in done.items()}

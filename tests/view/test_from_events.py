@@ -9,7 +9,7 @@ import pytest
 
 from robotrl.control.gate import decide
 from robotrl.critics.gate import CriticVerdict
-from robotrl.errors import ConfigurationError
+from robotrl.errors import ConfigurationError, DataError
 from robotrl.evaluate import Evaluation
 from robotrl.events import EventLog
 from robotrl.rundir import RunDirectory
@@ -138,3 +138,16 @@ def test_failures_in_the_mixture_are_warned_of(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="not a run directory"):
         report_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("stage", "field"), [("round-1/gate", "looks"), ("base/labels", "mass"), ("round-1/critic", "auc")]
+)
+def test_a_run_of_another_version_is_refused_by_name(tmp_path: Path, stage: str, field: str) -> None:
+    older = stages()
+    if field == "looks":
+        older[stage]["looks"] = [{k: v for k, v in look.items() if k != "p_value"} for look in older[stage]["looks"]]
+    else:
+        del older[stage][field]
+    with pytest.raises(DataError, match=r"events\.jsonl.*version"):
+        report_of(write(tmp_path / "run", older))
