@@ -105,6 +105,7 @@ def test_ctrl_c_says_that_nothing_is_lost_and_resuming_finishes(tmp_path):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted" in err and "Traceback" not in err
+    (journal,) = writers.glob("*/journal.jsonl")
     before = journal.read_bytes()
     assert subprocess.run(command, capture_output=True, timeout=120).returncode == 0
     after = journal.read_bytes()
