@@ -35,7 +35,7 @@ from sim import scene
 from sim.engine import Engine
 from sim.environment import MujocoEnvironment
 from sim.experts import Expert
-from sim.robots import panda
+from sim.robots import PANDA
 from sim.tasks.base import Task
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
@@ -79,23 +79,23 @@ def record(task: Task, worlds: int) -> Replay:
 
 def bare(replay: Replay) -> Callable[[], None]:
     """The bound: nothing but `mj_step`."""
-    model = scene.compile_model(replay.task.name, replay.task.objects())
-    data, controls = mujoco.MjData(model), panda.controls(replay.actions)
+    model = scene.compile_model(replay.task.name, PANDA, replay.task.objects(PANDA))
+    data, controls = mujoco.MjData(model), PANDA.controls(replay.actions)
 
     def run() -> None:
         for start, path in zip(replay.starts, controls, strict=True):
             mujoco.mj_setState(model, data, start, scene.PHYSICS)
             for control in path:
                 data.ctrl[:] = control
-                mujoco.mj_step(model, data, scene.SUBSTEPS)
+                mujoco.mj_step(model, data, PANDA.substeps)
 
     return run
 
 
 def engine(replay: Replay, threads: int = 1) -> Callable[[], None]:
     """The engine alone, one call a chunk."""
-    model = scene.compile_model(replay.task.name, replay.task.objects())
-    stepper, controls = Engine(model, threads), panda.controls(replay.actions)
+    model = scene.compile_model(replay.task.name, PANDA, replay.task.objects(PANDA))
+    stepper, controls = Engine(model, threads, PANDA.substeps), PANDA.controls(replay.actions)
 
     def run() -> None:
         physics = replay.starts
@@ -122,16 +122,16 @@ class GymnasiumTask(gymnasium.Env):
     """The task as a thin Gymnasium environment."""
 
     def __init__(self, task: Task, start: Float64) -> None:
-        self.model = scene.compile_model(task.name, task.objects())
+        self.model = scene.compile_model(task.name, PANDA, task.objects(PANDA))
         self.data = mujoco.MjData(self.model)
         self.start = start
         bodies = [self.model.body(i) for i in range(1, self.model.nbody)]
         self.item = next(int(b.id) for b in bodies if b.dofnum[0] == 6)
         self.goal = next(int(b.id) for b in bodies if b.mocapid[0] >= 0)
-        self.tool = self.model.body(panda.TOOL).id
+        self.tool = self.model.body(PANDA.arms[0].tool).id
         size = 2 * 9 + 3 * 12 + 6
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
-        self.action_space = gymnasium.spaces.Box(np.float32(panda.ACTION.low), np.float32(panda.ACTION.high))
+        self.action_space = gymnasium.spaces.Box(np.float32(PANDA.action.low), np.float32(PANDA.action.high))
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         super().reset(seed=seed)
@@ -142,7 +142,7 @@ class GymnasiumTask(gymnasium.Env):
         data = self.data
         data.ctrl[:7] = action[:7]
         data.ctrl[7:] = 0.5 * float(action[7])
-        mujoco.mj_step(self.model, data, scene.SUBSTEPS)
+        mujoco.mj_step(self.model, data, PANDA.substeps)
         observation, success = self.look()
         return observation, float(success), False, False, {}
 

@@ -38,7 +38,7 @@ class Engine:
         substeps: physics steps in a control tick.
     """
 
-    def __init__(self, model: mujoco.MjModel, threads: int = 1, substeps: int = scene.SUBSTEPS) -> None:
+    def __init__(self, model: mujoco.MjModel, threads: int = 1, substeps: int = 1) -> None:
         if threads < 0:
             raise ConfigurationError(f"threads: expected 0 (all cores) or more, got {threads}")
         if not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_WARMSTART:

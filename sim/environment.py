@@ -13,13 +13,11 @@ from sim import scene
 from sim.engine import Engine
 from sim.perception import Perception, PoseNoise
 from sim.render import SceneRenderer
-from sim.robots import panda
+from sim.robots import Robot, robot_called
 from sim.tasks.base import FAILURES, Measurement, Task, View, array_spec, stack
 
-SETTLE_TICKS = 10
-"""Success must hold for half a second."""
-_PERIOD_S = 1.0 / scene.CONTROL_HZ
-_PERIOD_NS = round(1e9 * _PERIOD_S)
+SETTLE_S = 0.5
+"""So long success must hold."""
 _MAX_DRAWS = 100
 _EXACT = PoseNoise()
 
@@ -39,12 +37,13 @@ class _Ending:
 
 
 class MujocoEnvironment:
-    """A task on the arm, N times, stepped on several cores.
+    """A task on a robot, N times, stepped on several cores.
 
     Args:
         task: what to do.
         worlds: N.
         threads: cores to use; 0 means all that the process may use. Results do not depend on it.
+        robot: name of one that the task can be done with.
         noise: how object poses are spoiled in the observation; exact by default.
         camera_height, camera_width: size in pixels of the images of camera "front" when a call asks to render.
     """
@@ -54,26 +53,29 @@ class MujocoEnvironment:
         task: Task,
         worlds: int = 64,
         threads: int = 1,
+        robot: str = "panda",
         noise: PoseNoise = _EXACT,
         camera_height: int = 240,
         camera_width: int = 320,
     ) -> None:
         if worlds < 1:
             raise ConfigurationError(f"worlds: expected at least 1, got {worlds}")
-        self.task = task
-        self.model = scene.compile_model(task.name, task.objects())
-        self._engine = Engine(self.model, threads)
-        self._view = View.of(self.model)
+        self.task, self.robot = task, _robot_for(task, robot)
+        self.model = scene.compile_model(task.name, self.robot, task.objects(self.robot))
+        self._engine = Engine(self.model, threads, self.robot.substeps)
+        self._view = View.of(self.model, self.robot)
         self._perception = Perception(self._view.scene, worlds, noise)
         self._renderer: SceneRenderer | None = None
         self._worlds = worlds
         self._spec = _spec(task, self._view, CameraSpec("front", camera_height, camera_width))
         self._targets = scene.control_slice(self.model)
+        self._period_ns = round(1e9 * self.robot.period_s)
         self._physics = np.zeros((worlds, self._view.size))
         self._state = np.zeros((worlds, self._spec.state.size), np.float32)
         self._privileged = np.zeros((worlds, self._spec.privileged.size), np.float32)
         self._tick = np.zeros(worlds, np.int64)
         self._streak = np.zeros(worlds, np.int64)
+        self._instruction = np.zeros(worlds, np.int64)
         self._running = np.zeros(worlds, np.bool_)
 
     @property
@@ -93,28 +95,33 @@ class MujocoEnvironment:
             raise DataError(f"seeds: expected shape ({self._worlds},), got {np.shape(seeds)}")
         if len(rows):
             chosen = np.asarray(seeds)[rows]
-            physics = self._starts(chosen)
+            physics, instruction = self._starts(chosen)
             perceived = self._perception.begin(rows, chosen, physics)
-            self._physics[rows] = physics
-            self._state[rows] = stack(self.task.measure(self._view, perceived).state)
-            self._privileged[rows] = stack(self.task.measure(self._view, physics).privileged)
+            self._physics[rows], self._instruction[rows] = physics, instruction
+            self._state[rows] = stack(self.task.measure(self._view, perceived, instruction).state)
+            self._privileged[rows] = stack(self.task.measure(self._view, physics, instruction).privileged)
             self._tick[rows] = self._streak[rows] = 0
             self._running[rows] = True
         return self._observation()
 
-    def _starts(self, seeds: Int64) -> Float64:
-        """A start (n, X) for every seed, from its own generator; already solved or failed ones are redrawn."""
+    def _starts(self, seeds: Int64) -> tuple[Float64, Int64]:
+        """A start (n, X) and an instruction (n,) for every seed, from its own generator.
+
+        Starts that are already solved or failed are redrawn.
+        """
+        task, view = self.task, self._view
         streams = [seed_streams.generator(int(s), "start") for s in seeds]
-        physics = np.stack([self.task.draw(self._view, rng) for rng in streams])
+        instruction = np.array([task.choose(rng) for rng in streams], np.int64)
+        physics = np.stack([task.draw(view, rng, int(i)) for rng, i in zip(streams, instruction, strict=True)])
         for _ in range(_MAX_DRAWS):
-            found = self.task.measure(self._view, physics)
+            found = task.measure(view, physics, instruction)
             over = found.success | (found.failure > 0)
             if not over.any():
-                return physics
+                return physics, instruction
             for row in np.flatnonzero(over):
-                physics[row] = self.task.draw(self._view, streams[row])
+                physics[row] = task.draw(view, streams[row], int(instruction[row]))
         raise ConfigurationError(
-            f"task '{self.task.name}': {_MAX_DRAWS} draws gave some seed no start that is neither solved nor failed"
+            f"task '{task.name}': {_MAX_DRAWS} draws gave some seed no start that is neither solved nor failed"
         )
 
     def step(self, actions: Float32, mask: Bool, render: bool = False) -> Transition:
@@ -123,8 +130,8 @@ class MujocoEnvironment:
         requested = self._checked(actions, rows)
         n, ticks = requested.shape[:2]
         previous = self._physics[rows][:, self._targets]
-        executed = panda.limit_rate(self._spec.action.clip(requested), panda.actions_of(previous), _PERIOD_S)
-        physics, sound = self._engine.run(self._physics[rows], panda.controls(executed))
+        executed = self.robot.limit_rate(self._spec.action.clip(requested), self.robot.actions_of(previous))
+        physics, sound = self._engine.run(self._physics[rows], self.robot.controls(executed))
         found, state = self._observe(rows, physics)
         ending = self._endings(rows, found, sound)
         # A world that ended keeps the state of its last valid tick.
@@ -156,9 +163,10 @@ class MujocoEnvironment:
 
     def _observe(self, rows: Int64, physics: Float64) -> tuple[Measurement, Float32]:
         """What is true of the states (n, K, X), and the state vectors (n, K, S) that perception makes of them."""
-        found = self.task.measure(self._view, physics)
+        instruction = self._instruction[rows, None]
+        found = self.task.measure(self._view, physics, instruction)
         perceived = self._perception.observe(rows, physics)
-        seen = found if perceived is physics else self.task.measure(self._view, perceived)
+        seen = found if perceived is physics else self.task.measure(self._view, perceived, instruction)
         return found, stack(seen.state)
 
     def _checked(self, actions: Float32, rows: Int64) -> Float32:
@@ -181,7 +189,7 @@ class MujocoEnvironment:
         for k in range(ticks):
             count = np.where(found.success[:, k] & sound[:, k], count + 1, 0)
             streak[:, k] = count
-        terminated = (streak >= SETTLE_TICKS) | (found.failure > 0) | ~sound
+        terminated = (streak >= self._spec.settle_ticks) | (found.failure > 0) | ~sound
         late = self._tick[rows][:, None] + np.arange(1, ticks + 1) >= self._spec.horizon
         over = terminated | late
         last = np.where(over.any(1), over.argmax(1), ticks - 1)
@@ -221,9 +229,9 @@ class MujocoEnvironment:
             state=self._state.copy(),
             privileged=self._privileged.copy(),
             images=self._images() if render else {},
-            instruction=self.task.instructions[:1] * self._worlds,
+            instruction=tuple(self.task.instructions[i] for i in self._instruction),
             tick=self._tick.copy(),
-            time_ns=self._tick * _PERIOD_NS,
+            time_ns=self._tick * self._period_ns,
             physics=self._physics.copy(),
         )
 
@@ -244,10 +252,15 @@ class MujocoEnvironment:
         return Snapshot(
             rows=rows,
             physics=np.concatenate([self._physics[rows], self._state[rows].astype(np.float64), late], axis=1),
-            counters=np.stack([self._tick[rows], self._streak[rows], self._running[rows].astype(np.int64)], axis=1),
+            counters=np.stack([counter[rows].astype(np.int64) for counter in self._counters], axis=1),
             generators=self._perception.generator_states(rows),
             fingerprint=self._spec.fingerprint,
         )
+
+    @property
+    def _counters(self) -> tuple[NDArray[np.generic], ...]:
+        """Whole numbers (N,) that a world has beside its physics."""
+        return self._tick, self._streak, self._running, self._instruction
 
     def restore(self, snapshot: Snapshot, mask: Bool) -> Observation:
         """Put the worlds in `mask` into the snapshot's states, in order; see `Environment.restore`."""
@@ -264,9 +277,10 @@ class MujocoEnvironment:
         self._physics[rows] = snapshot.physics[:, : ends[0]]
         self._state[rows] = snapshot.physics[:, ends[0] : ends[1]]
         memory[rows] = snapshot.physics[:, ends[1] :].reshape(len(rows), *memory.shape[1:])
-        self._privileged[rows] = stack(self.task.measure(self._view, self._physics[rows]).privileged)
-        self._tick[rows], self._streak[rows] = snapshot.counters[:, 0], snapshot.counters[:, 1]
-        self._running[rows] = snapshot.counters[:, 2] > 0
+        for counter, values in zip(self._counters, snapshot.counters.T, strict=True):
+            counter[rows] = values
+        found = self.task.measure(self._view, self._physics[rows], self._instruction[rows])
+        self._privileged[rows] = stack(found.privileged)
         self._perception.restore_generators(rows, snapshot.generators)
         return self._observation()
 
@@ -278,21 +292,30 @@ class MujocoEnvironment:
             self._renderer = None
 
 
+def _robot_for(task: Task, name: str) -> Robot:
+    """The robot of this name, if the task can be done with it."""
+    robot = robot_called(name)
+    if name not in task.robots:
+        raise ConfigurationError(f"task '{task.name}' has no robot '{name}'; it is done with {', '.join(task.robots)}")
+    return robot
+
+
 def _spec(task: Task, view: View, camera: CameraSpec) -> EnvironmentSpec:
     """The spec of `task`; element names and bounds come from measuring one state."""
-    sample = task.measure(view, view.blank(panda.HOME, 0.0))
+    robot = view.robot
+    sample = task.measure(view, view.at_rest())
     return EnvironmentSpec(
         task=task.name,
-        robot="panda",
+        robot=robot.name,
         state=array_spec("state", sample.state),
         privileged=array_spec("privileged", sample.privileged),
-        action=panda.ACTION,
+        action=robot.action,
         physics_size=view.size,
-        control_hz=scene.CONTROL_HZ,
-        horizon=task.horizon,
-        settle_ticks=SETTLE_TICKS,
+        control_hz=robot.control_hz,
+        horizon=max(1, round(task.time_limit_s * robot.control_hz)),
+        settle_ticks=round(SETTLE_S * robot.control_hz),
         instructions=task.instructions,
-        tool_frame=panda.TOOL,
+        tool_frame=view.arm.tool,
         scene=view.scene,
         capabilities=Capabilities(snapshot=True, batched=True, faster_than_real_time=True),
         cameras=(camera,),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from robotrl.errors import ConfigurationError
 from robotrl.specs import Frame, JointKind, Primitive, SceneSpec, Shape
-from sim.robots import panda
+from sim.robots import Robot
 
 PHYSICS = (
     mujoco.mjtState.mjSTATE_TIME
@@ -20,10 +20,6 @@ PHYSICS = (
     | mujoco.mjtState.mjSTATE_MOCAP_QUAT
 )
 """What a physics state vector holds, in this order. With the warm start disabled nothing else carries over."""
-
-TIMESTEP_S = 0.005
-CONTROL_HZ = 20.0
-SUBSTEPS = round(1.0 / (CONTROL_HZ * TIMESTEP_S))
 
 _TEMPLATE = """
 <mujoco model="{name}">
@@ -49,8 +45,9 @@ _TEMPLATE = """
   </default>
   <worldbody>
     <light pos="0.3 -0.6 1.6" dir="0.1 0.4 -1" diffuse="0.5 0.5 0.5"/>
-    <camera name="front" pos="1.35 -0.5 0.75" xyaxes="0.42 0.907 0 -0.42 0.195 0.886" fovy="36"/>
-    <geom name="table" class="fixture" type="box" size="0.5 0.5 0.02" pos="0.35 0 -0.02" rgba="0.78 0.72 0.64 1"/>
+    <camera name="front" {camera}/>
+    <geom name="table" class="fixture" type="box" size="{table[0]} {table[1]} 0.02" pos="{table[2]} {table[3]} -0.02"
+          rgba="0.78 0.72 0.64 1"/>
     {robot}
     {objects}
   </worldbody>
@@ -72,10 +69,16 @@ _SHAPES: dict[int, Shape] = {
 }
 
 
-def compile_model(name: str, objects: str) -> mujoco.MjModel:
-    """The arm on its table with `objects` (MJCF bodies), compiled."""
+def compile_model(name: str, robot: Robot, objects: str) -> mujoco.MjModel:
+    """The robot on its table with `objects` (MJCF bodies), compiled."""
     text = _TEMPLATE.format(
-        name=name, timestep=TIMESTEP_S, robot=panda.body_xml(), objects=objects, actuators=panda.actuator_xml()
+        name=name,
+        timestep=robot.timestep_s,
+        camera=robot.camera,
+        table=robot.table,
+        robot=robot.bodies,
+        objects=objects,
+        actuators=robot.actuators,
     )
     model = mujoco.MjModel.from_xml_string(text)
     if model.nmocap > 1 or model.na > 0:

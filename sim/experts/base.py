@@ -15,12 +15,14 @@ from robotrl.types import ActionChunk, Committed, Float32, Float64, Int64, Obser
 from sim.experts import insert, pick_place
 from sim.experts.guide import Goal, Guide
 from sim.ik import ArmKinematics
+from sim.robots import robot_called
 
 GUIDES: dict[str, Guide] = {"insert": insert.GUIDE, "pick_place": pick_place.GUIDE}
 
 # The servos close a gap with a time constant of 0.1 s, so a lead of 3 cm is a speed of 0.3 m/s.
 _MAX_LEAD_M = 0.03
 _MAX_LEAD_RAD = 0.2
+_WANDER_S = 0.5
 
 
 class Expert:
@@ -38,10 +40,11 @@ class Expert:
             raise unknown_name("expert", spec.task, GUIDES)
         self.spec = spec
         self.guide = GUIDES[spec.task]
-        self._arm = ArmKinematics(spec.scene)
-        self._scale = np.array([noise_m] * 3 + [noise_rad])
+        self.robot = robot_called(spec.robot)
+        self._arms = {arm.prefix: ArmKinematics(spec.scene, arm) for arm in self.robot.arms}
+        self._scale = np.tile([noise_m] * 3 + [noise_rad], len(self._arms))
         # The whole path of the noise is drawn at reset: it depends on the seed and the tick alone.
-        self._noise = np.zeros((worlds, spec.horizon + 1, 4))
+        self._noise = np.zeros((worlds, spec.horizon + 1, 4 * len(self._arms)))
 
     def reset(self, rows: Int64, seeds: Int64) -> None:
         """Draw the noise of the episodes that begin in worlds `rows` (n,) from `seeds` (n,)."""
@@ -50,7 +53,8 @@ class Expert:
 
     def wander(self, row: int, rng: np.random.Generator) -> None:
         """Draw the noise of one world's whole episode."""
-        self._noise[row] = _wander(rng.standard_normal(self._noise.shape[1:])) * self._scale
+        white = rng.standard_normal(self._noise.shape[1:])
+        self._noise[row] = _wander(white, self.spec.control_hz) * self._scale
 
     def act(self, observation: Observation, rows: Int64) -> Float32:
         """Actions (n, A) for the worlds `rows` (n,) of `observation` (N worlds), at their current tick."""
@@ -63,25 +67,36 @@ class Expert:
         return self.command(state.astype(np.float64), self._noise[rows, np.minimum(tick, self.spec.horizon)])
 
     def goal(self, state: Float64) -> Goal:
-        """What the phase table says about `state` (n, S)."""
-        return self.guide.law(lambda prefix: state[:, self.spec.state.slice(prefix)])
+        """What the phase table says about `state` (n, S); of the first arm where there are several."""
+        return self._goals(state)[0]
+
+    def _goals(self, state: Float64) -> tuple[Goal, ...]:
+        """The goal of every arm in `state` (n, S)."""
+        found = self.guide.law(lambda prefix: state[:, self.spec.state.slice(prefix)])
+        return (found,) if isinstance(found, Goal) else found
 
     def command(self, state: Float64, noise: Float64) -> Float32:
-        """Actions (n, A) for `state` (n, S), with `noise` (n, 4) m and rad at full speed on the tool's way."""
-        goal = self.goal(state)
-        shift, turn = _limited(goal.shift, _MAX_LEAD_M), _limited(goal.turn, _MAX_LEAD_RAD)
-        # The hand wanders most at full speed.
-        way = np.sqrt(np.square(shift[:, :2]).sum(-1, keepdims=True)) / _MAX_LEAD_M
-        loose = goal.freedom[:, None] * np.clip(1.5 * way - 0.3, 0.5, 1.0)
-        shift = shift + loose * noise[:, :3]
-        turn = turn + loose * noise[:, 3:] * np.array([0.0, 0.0, 1.0])
-        joints = self._arm.reach(state[:, :7], shift, turn)
-        return self.spec.action.clip(np.concatenate([joints, goal.opening[:, None]], axis=-1))
+        """Actions (n, A) for `state` (n, S), with `noise` (n, 4 an arm) m and rad at full speed on the tool's way."""
+        parts: list[Float64] = []
+        for k, (arm, goal) in enumerate(zip(self.robot.arms, self._goals(state), strict=True)):
+            joints = state[:, self.spec.state.elements.index(arm.joints[0]) :][:, : len(arm.joints)]
+            shift, turn = _wandering(goal, noise[:, 4 * k : 4 * k + 4])
+            parts += [self._arms[arm.prefix].reach(joints, shift, turn), goal.opening[:, None]]
+        return self.spec.action.clip(np.concatenate(parts, axis=-1))
 
 
-def _wander(white: Float64) -> Float64:
-    """Ornstein-Uhlenbeck paths (T, 4) of unit variance and a correlation time of half a second from `white` (T, 4)."""
-    keep = np.exp(-1.0 / 10.0)
+def _wandering(goal: Goal, noise: Float64) -> tuple[Float64, Float64]:
+    """How far to move and turn now, (n, 3) m and (n, 3) rad: a short lead on the way, with `noise` (n, 4)."""
+    shift, turn = _limited(goal.shift, _MAX_LEAD_M), _limited(goal.turn, _MAX_LEAD_RAD)
+    # The hand wanders most at full speed.
+    way = np.sqrt(np.square(shift[:, :2]).sum(-1, keepdims=True)) / _MAX_LEAD_M
+    loose = goal.freedom[:, None] * np.clip(1.5 * way - 0.3, 0.5, 1.0)
+    return shift + loose * noise[:, :3], turn + loose * noise[:, 3:] * np.array([0.0, 0.0, 1.0])
+
+
+def _wander(white: Float64, control_hz: float) -> Float64:
+    """Ornstein-Uhlenbeck paths (T, k) of unit variance and a correlation time of half a second from `white` (T, k)."""
+    keep = np.exp(-1.0 / (_WANDER_S * control_hz))
     path = np.empty_like(white)
     value = white[0]
     for t, kick in enumerate(white):

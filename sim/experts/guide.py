@@ -50,10 +50,10 @@ class Goal:
 
 @dataclass(frozen=True)
 class Guide:
-    """A task's phases and the law that reads a goal off the state."""
+    """A task's phases and the law that reads a goal off the state: one, or one for every arm."""
 
     phases: tuple[str, ...]
-    law: Callable[[Elements], Goal]
+    law: Callable[[Elements], Goal | tuple[Goal, ...]]
 
 
 def norm(vector: Float64) -> Float64:

@@ -1,1 +1,16 @@
-"""Robots as MJCF fragments built from primitives."""
+"""The robots that tasks may be done with."""
+
+from robotrl.errors import unknown_name
+from sim.robots.base import Arm, Gripper, Robot, Workspace
+from sim.robots.panda import PANDA
+
+__all__ = ["PANDA", "ROBOTS", "Arm", "Gripper", "Robot", "Workspace", "robot_called"]
+
+ROBOTS: dict[str, Robot] = {robot.name: robot for robot in (PANDA,)}
+
+
+def robot_called(name: str) -> Robot:
+    """The robot of this name; raises `ConfigurationError` with the nearest one when there is none."""
+    if name not in ROBOTS:
+        raise unknown_name("robot", name, ROBOTS)
+    return ROBOTS[name]

@@ -7,17 +7,11 @@ a7 0.088 and the flange at 0.107 m. Link masses are rounded; gravity is compensa
 
 import numpy as np
 
-from robotrl.specs import ArraySpec
-from robotrl.types import Float32, Float64
+from sim.robots.base import Arm, Gripper, Robot, Workspace, names
 
-JOINTS = tuple(f"joint{i}" for i in range(1, 8))
-LOW = np.array([-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973])
-"""Lower joint limits, rad."""
-HIGH = np.array([2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973])
-"""Upper joint limits, rad."""
-MAX_VELOCITY = np.array([2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61])
-"""Joint velocity limits, rad/s."""
-MAX_TORQUE = np.array([87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0])
+LOW = (-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973)
+HIGH = (2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973)
+MAX_TORQUE = (87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0)
 """Joint torque limits, Nm."""
 STIFFNESS = (4500, 4500, 3500, 3500, 600, 600, 600)
 """Position servo gains, Nm/rad; damping is a tenth of them, so the arm follows with a time constant of 0.1 s.
@@ -26,23 +20,23 @@ At 2,000 the wrist servos hit their torque limit in every fast motion, and the t
 """
 ROTOR_INERTIA = 0.5
 """Of the motors as felt at the joints, kg m². With 0.1 a saturated wrist servo oscillates in MuJoCo 4."""
-MAX_OPENING = 0.08
-"""Largest distance between the finger pads, m."""
 FINGER_STIFFNESS = 1500
 """N/m. At 600 the peg creeps out of the grasp within a transfer."""
-HOME = np.array([0.0, 0.04, 0.0, -2.33, 0.0, 2.37, np.pi / 4])
-"""Posture with the tool pointing down over the middle of the table, rad."""
-TOOL = "tool"
-"""Name of the frame between the finger pads: z along the approach direction, y along the finger motion."""
 
-ACTION = ArraySpec(
-    name="action",
-    elements=(*JOINTS, "gripper"),
-    units=("rad",) * 7 + ("m",),
-    low=(*LOW.tolist(), 0.0),
-    high=(*HIGH.tolist(), MAX_OPENING),
+ARM = Arm(
+    prefix="",
+    joints=names("", "joint", range(1, 8)),
+    links=names("", "link", range(1, 8)),
+    low=LOW,
+    high=HIGH,
+    max_velocity=(2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61),
+    # The tool points down over the middle of the table.
+    home=(0.0, 0.04, 0.0, -2.33, 0.0, 2.37, np.pi / 4),
+    spread=(0.15, 0.08, 0.08, 0.08, 0.08, 0.08, 0.1),
+    opening=(0.05, 0.075),
+    tool="tool",
+    gripper=Gripper(("left_finger", "right_finger"), max_opening_m=0.08, stiffness=FINGER_STIFFNESS),
 )
-"""Absolute joint targets and the distance between the finger pads."""
 
 _WHITE, _GREY, _DARK = "0.93 0.94 0.95 1", "0.55 0.57 0.6 1", "0.2 0.22 0.25 1"
 
@@ -88,7 +82,7 @@ def _finger(side: str, turn: str) -> str:
       </body>"""
 
 
-def body_xml() -> str:
+def _bodies() -> str:
     """The arm with its gripper as a body tree for the world body; its base stands in the origin."""
     xml = f"""
     <geom name="base" class="shape" type="cylinder" size="0.075 0.07" pos="0 0 0.07" rgba="{_GREY}"/>"""
@@ -106,15 +100,15 @@ def body_xml() -> str:
     xml += f"""
     <body name="hand" pos="0 0 0.107" quat="{np.cos(half)} 0 0 {-np.sin(half)}" gravcomp="1">
       <geom name="hand" class="solid" type="box" size="0.025 0.1 0.028" pos="0 0 0.03" mass="0.7" rgba="{_WHITE}"/>
-      <body name="{TOOL}" pos="0 0 0.1034"/>{_finger("left", "1 0 0 0")}{_finger("right", "0 0 0 1")}
+      <body name="{ARM.tool}" pos="0 0 0.1034"/>{_finger("left", "1 0 0 0")}{_finger("right", "0 0 0 1")}
     </body>"""
     return xml + "</body>" * len(_LINKS)
 
 
-def actuator_xml() -> str:
+def _actuators() -> str:
     """Position servos of the joints and of both fingers, with torque limits."""
     xml = ""
-    for name, gain in zip(JOINTS, STIFFNESS, strict=True):
+    for name, gain in zip(ARM.joints, STIFFNESS, strict=True):
         xml += f"""
     <position name="{name}" joint="{name}" kp="{gain}" kv="{gain / 10}"/>"""
     for side in ("left", "right"):
@@ -124,31 +118,19 @@ def actuator_xml() -> str:
     return xml
 
 
-def controls(actions: Float32) -> Float64:
-    """Actuator targets (..., 9) of `actions` (..., 8): each finger goes half of the opening."""
-    half = 0.5 * actions[..., 7:].astype(np.float64)
-    return np.concatenate([actions[..., :7].astype(np.float64), half, half], axis=-1)
-
-
-def actions_of(targets: Float64) -> Float32:
-    """The actions (..., 8) that `controls` turns into these actuator targets (..., 9)."""
-    return np.concatenate([targets[..., :7], targets[..., 7:8] + targets[..., 8:9]], axis=-1).astype(np.float32)
-
-
-def limit_rate(actions: Float32, previous: Float32, period_s: float) -> Float32:
-    """Keep the joint targets of `actions` (n, K, 8) within the velocity limits.
-
-    Args:
-        actions: targets of K control ticks, within the bounds of `ACTION`.
-        previous: (n, 8) the targets in force before the first tick.
-        period_s: length of a control tick.
-
-    Returns:
-        (n, K, 8) float32: no joint target moves by more than its velocity limit times `period_s` in a tick.
-    """
-    limit = np.append(MAX_VELOCITY * period_s, MAX_OPENING).astype(np.float32)
-    limited = np.empty_like(actions)
-    for k in range(actions.shape[1]):
-        previous = np.clip(actions[:, k], previous - limit, previous + limit)
-        limited[:, k] = previous
-    return limited
+PANDA = Robot(
+    name="panda",
+    control_hz=20.0,
+    timestep_s=0.005,
+    arms=(ARM,),
+    workspace=Workspace(
+        objects=(0.41, 0.59, -0.24, 0.06),
+        goals=(0.44, 0.56, 0.19, 0.27),
+        reach=(0.30, 0.72, -0.36, 0.36),
+        cube_m=0.04,
+    ),
+    bodies=_bodies(),
+    actuators=_actuators(),
+    camera='pos="1.35 -0.5 0.75" xyaxes="0.42 0.907 0 -0.42 0.195 0.886" fovy="36"',
+    table=(0.5, 0.5, 0.35, 0.0),
+)

@@ -1,1 +1,9 @@
 """Tasks: what lies on the table, where it starts, and what counts as success and failure."""
+
+from sim.tasks.base import Task
+from sim.tasks.insert import Insert
+from sim.tasks.pick_place import PickPlace
+
+__all__ = ["TASKS", "Task"]
+
+TASKS: dict[str, type[Task]] = {task.name: task for task in (Insert, PickPlace)}

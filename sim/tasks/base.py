@@ -13,21 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robotrl import kinematics
+from robotrl.errors import ConfigurationError
 from robotrl.kinematics import ForwardKinematics
 from robotrl.specs import ArraySpec, SceneSpec
-from robotrl.types import Bool, Float32, Float64
+from robotrl.types import Bool, Float32, Float64, Int64
 from sim import scene
-from sim.robots import panda
+from sim.robots import Arm, Robot
+from sim.robots.base import Area
 
-FAILURES = ("", "tipped", "out_of_reach")
+FAILURES = ("", "tipped", "out_of_reach", "dropped", "jammed", "missed")
 """What `Measurement.failure` indexes; 0 is none."""
 
-# Of the table: where objects start, and where they can be fetched from (x low, x high, y low, y high) m.
-_OBJECT_AREA = (0.41, 0.59, -0.24, 0.06)
-_GOAL_AREA = (0.44, 0.56, 0.19, 0.27)
-_REACH_AREA = (0.30, 0.72, -0.36, 0.36)
-# How far the joints start from `panda.HOME`, rad.
-_START_SPREAD = np.array([0.15, 0.08, 0.08, 0.08, 0.08, 0.08, 0.1])
+FIRST = np.zeros((), np.int64)
+"""The only instruction of a task that has one."""
+_EASIEST = 0.1
 _QUARTER = 0.5 * np.pi
 
 
@@ -112,17 +111,19 @@ def square_yaw(reference: Pose, target: Pose) -> Float64:
     return yaw - _QUARTER * np.floor(yaw / _QUARTER + 0.5)
 
 
-def lost(target: Pose) -> Bool:
-    """Whether an object (...) left the area from which the arm can fetch it."""
-    x_low, x_high, y_low, y_high = _REACH_AREA
+def lost(target: Pose, area: Area) -> Bool:
+    """Whether an object (...) left the `area` from which the arm can fetch it."""
+    x_low, x_high, y_low, y_high = area
     x, y, z = (target.position[..., i] for i in range(3))
     return (x < x_low) | (x > x_high) | (y < y_low) | (y > y_high) | (z < -0.02)
 
 
-def random_places(rng: np.random.Generator) -> NDArray[np.float64]:
-    """Where the object and its goal stand, (2, 2) x and y in m; the open gripper fits between them everywhere."""
-    areas = np.array([_OBJECT_AREA, _GOAL_AREA])
-    return rng.uniform(areas[:, 0::2], areas[:, 1::2])
+def place_in(areas: Sequence[Area], spread: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """A random place in each of the areas, (n, 2) x and y in m; `spread` 1 uses all of an area, 0 its centre."""
+    bounds = np.array(areas)
+    low, high = bounds[:, 0::2], bounds[:, 1::2]
+    inward = 0.5 * (1.0 - spread) * (high - low)
+    return rng.uniform(low + inward, high - inward)
 
 
 def box_xml(
@@ -136,31 +137,51 @@ def box_xml(
 
 
 @dataclass(frozen=True)
-class View:
-    """Named access to the physics states (..., X) of one compiled scene."""
+class Columns:
+    """Where one arm is in a physics state."""
 
-    scene: SceneSpec
-    size: int
     joints: slice
     fingers: slice
     velocities: slice
     joint_targets: slice
     finger_targets: slice
+
+
+@dataclass(frozen=True)
+class View:
+    """Named access to the physics states (..., X) of one compiled scene."""
+
+    robot: Robot
+    scene: SceneSpec
+    size: int
+    columns: dict[str, Columns]
+    free: dict[str, int]
     _chains: dict[tuple[str, ...], ForwardKinematics] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, model: mujoco.MjModel) -> "View":
-        """The view of `model`, whose first nine degrees of freedom are the arm's joints and fingers."""
+    def of(cls, model: mujoco.MjModel, robot: Robot) -> "View":
+        """The view of `model`, which begins with the arms of `robot`: of each its joints, then its fingers."""
         velocity, control = 1 + model.nq, scene.control_slice(model).start
-        return cls(
-            scene=scene.scene_spec(model),
-            size=scene.physics_size(model),
-            joints=slice(1, 8),
-            fingers=slice(8, 10),
-            velocities=slice(velocity, velocity + model.nv),
-            joint_targets=slice(control, control + 7),
-            finger_targets=slice(control + 7, control + 9),
-        )
+        columns: dict[str, Columns] = {}
+        first = 0
+        for arm in robot.arms:
+            middle, last = first + len(arm.joints), first + len(arm.joints) + len(arm.gripper.joints)
+            columns[arm.prefix] = Columns(
+                joints=slice(1 + first, 1 + middle),
+                fingers=slice(1 + middle, 1 + last),
+                velocities=slice(velocity + first, velocity + middle),
+                joint_targets=slice(control + first, control + middle),
+                finger_targets=slice(control + middle, control + last),
+            )
+            first = last
+        bodies = [model.body(i) for i in range(model.nbody)]
+        free = {b.name: velocity + int(b.dofadr[0]) for b in bodies if b.dofnum[0] == 6}
+        return cls(robot, scene.scene_spec(model), scene.physics_size(model), columns, free)
+
+    @property
+    def arm(self) -> Arm:
+        """The first arm, which is the only one of most robots."""
+        return self.robot.arms[0]
 
     def poses(self, physics: Float64, *names: str) -> list[Pose]:
         """Poses of the named frames."""
@@ -169,52 +190,78 @@ class View:
         transforms = self._chains[names](physics)
         return [Pose(transforms[..., i, :3, 3], transforms[..., i, :3, :3]) for i in range(len(names))]
 
-    def opening(self, physics: Float64) -> Float64:
-        """Distance (...) m between the finger pads."""
-        return physics[..., self.fingers.start] + physics[..., self.fingers.start + 1]
+    def opening(self, physics: Float64, arm: Arm | None = None) -> Float64:
+        """Distance (...) m between the finger pads of `arm`, of the first one when None."""
+        arm = arm or self.arm
+        return physics[..., self.columns[arm.prefix].fingers].sum(-1) * arm.gripper.lever_m
 
-    def robot_blocks(self, physics: Float64, tool: Pose) -> tuple[Block, ...]:
-        """Proprioception: joints, opening, tool position, and the tool's x and z axes (six numbers, no wrap-around)."""
-        axes = np.concatenate([tool.axis(0), tool.axis(2)], axis=-1)
-        joints = (
-            Block(name, (), "rad", low, high, physics[..., i : i + 1])
-            for i, (name, low, high) in enumerate(
-                zip(panda.JOINTS, panda.LOW, panda.HIGH, strict=True), self.joints.start
-            )
-        )
-        return (
-            *joints,
-            Block("gripper", (), "m", 0.0, panda.MAX_OPENING, self.opening(physics)[..., None]),
-            Block("tool", ("x", "y", "z"), "m", -1.0, 1.0, tool.position),
-            Block("tool", ("xx", "xy", "xz", "zx", "zy", "zz"), "1", -1.0, 1.0, axes),
-        )
+    def robot_blocks(self, physics: Float64, *tools: Pose) -> tuple[Block, ...]:
+        """Proprioception: of every arm, whose tools are `tools`, joints, opening, tool position, and the tool's x and
+        z axes (six numbers, no wrap-around)."""
+        blocks: list[Block] = []
+        for arm, tool in zip(self.robot.arms, tools, strict=True):
+            start = self.columns[arm.prefix].joints.start
+            axes = np.concatenate([tool.axis(0), tool.axis(2)], axis=-1)
+            blocks += [
+                Block(name, (), "rad", low, high, physics[..., i : i + 1])
+                for i, (name, low, high) in enumerate(zip(arm.joints, arm.low, arm.high, strict=True), start)
+            ]
+            name, widest = f"{arm.prefix}tool", arm.gripper.max_opening_m
+            blocks += [
+                Block(f"{arm.prefix}gripper", (), "m", 0.0, widest, self.opening(physics, arm)[..., None]),
+                Block(name, ("x", "y", "z"), "m", -1.0, 1.0, tool.position),
+                Block(name, ("xx", "xy", "xz", "zx", "zy", "zz"), "1", -1.0, 1.0, axes),
+            ]
+        return tuple(blocks)
 
     def privileged_blocks(self, physics: Float64, checkpoints: dict[str, Bool]) -> tuple[Block, ...]:
-        """Exact velocities, grip force, and the `checkpoints` (...) reached, as 0 or 1."""
-        velocity = physics[..., self.velocities]
-        lag = physics[..., self.fingers] - physics[..., self.finger_targets]
-        force = 0.5 * panda.FINGER_STIFFNESS * (lag[..., 0:1] + lag[..., 1:2])
+        """Exact velocities, grip forces, and the `checkpoints` (...) reached, as 0 or 1."""
+        blocks: list[Block] = []
+        for arm in self.robot.arms:
+            velocity = physics[..., self.columns[arm.prefix].velocities]
+            blocks.append(Block("velocity", arm.joints, "rad/s", -10.0, 10.0, velocity))
+        for name, start in self.free.items():
+            name = "object" if len(self.free) == 1 else name
+            linear, angular = physics[..., start : start + 3], physics[..., start + 3 : start + 6]
+            blocks.append(Block(f"{name}.velocity", ("x", "y", "z"), "m/s", -10.0, 10.0, linear))
+            blocks.append(Block(f"{name}.turn", ("x", "y", "z"), "rad/s", -100.0, 100.0, angular))
+        for arm in self.robot.arms:
+            place, gripper = self.columns[arm.prefix], arm.gripper
+            lag = physics[..., place.fingers] - physics[..., place.finger_targets]
+            # A servo pushes by stiffness times lag; a pad by that over its lever.
+            force = gripper.stiffness / len(gripper.joints) / gripper.lever_m * lag.sum(-1, keepdims=True)
+            blocks.append(Block(f"{arm.prefix}grip_force", (), "N", -100.0, 100.0, force))
         flags = np.stack([c.astype(np.float64) for c in checkpoints.values()], axis=-1)
-        return (
-            Block("velocity", panda.JOINTS, "rad/s", -10.0, 10.0, velocity[..., :7]),
-            Block("object.velocity", ("x", "y", "z"), "m/s", -10.0, 10.0, velocity[..., 9:12]),
-            Block("object.turn", ("x", "y", "z"), "rad/s", -100.0, 100.0, velocity[..., 12:15]),
-            Block("grip_force", (), "N", -100.0, 100.0, force),
-            Block("checkpoint", tuple(checkpoints), "1", 0.0, 1.0, flags),
-        )
+        blocks.append(Block("checkpoint", tuple(checkpoints), "1", 0.0, 1.0, flags))
+        return tuple(blocks)
 
-    def blank(self, joints: Float64, opening: float) -> Float64:
-        """A physics state (X,) at time 0 with the arm at rest at `joints` (7,) and its servos holding it there."""
+    def at_rest(self, **postures: tuple[Float64, float]) -> Float64:
+        """A physics state (X,) at time 0 with every arm at rest and its servos holding it there.
+
+        Args:
+            postures: prefix → joints (J,) rad and opening m; an arm without one is at its home, half open. The prefix
+                of a single arm, "", is given as `arm`.
+        """
         physics = np.zeros(self.size)
-        physics[self.joints] = physics[self.joint_targets] = joints
-        physics[self.fingers] = physics[self.finger_targets] = 0.5 * opening
+        for arm in self.robot.arms:
+            joints, opening = postures.get(arm.prefix or "arm", (np.array(arm.home), arm.opening[0]))
+            place = self.columns[arm.prefix]
+            physics[place.joints] = physics[place.joint_targets] = joints
+            physics[place.fingers] = physics[place.finger_targets] = arm.gripper.share * opening
+        for frame in self.scene.frames:
+            if frame.joint in ("free", "mocap"):
+                physics[frame.address : frame.address + 7] = *frame.position, *frame.quaternion
         return physics
 
-    def random_arm(self, rng: np.random.Generator) -> Float64:
-        """A physics state (X,) with the arm somewhere above the table, at rest and half open."""
-        joints = panda.HOME + rng.uniform(-1.0, 1.0, 7) * _START_SPREAD
-        # The servo targets are actions, which are float32.
-        return self.blank(joints.astype(np.float32).astype(np.float64), float(np.float32(rng.uniform(0.05, 0.075))))
+    def random_arms(self, rng: np.random.Generator, spread: float = 1.0) -> Float64:
+        """A physics state (X,) with every arm somewhere near its home, at rest and half open."""
+        postures: dict[str, tuple[Float64, float]] = {}
+        for arm in self.robot.arms:
+            joints = np.array(arm.home) + rng.uniform(-1.0, 1.0, len(arm.joints)) * (spread * np.array(arm.spread))
+            # The servo targets are actions, which are float32.
+            opening = float(np.float32(rng.uniform(*arm.opening)))
+            postures[arm.prefix or "arm"] = joints.astype(np.float32).astype(np.float64), opening
+        return self.at_rest(**postures)
 
     def place(self, physics: Float64, frame: str, position: Sequence[float], yaw: float) -> None:
         """Put a free or mocap frame at `position` m, upright and turned by `yaw` rad; changes `physics` (X,)."""
@@ -223,21 +270,48 @@ class View:
         physics[address + 3 : address + 7] = kinematics.quaternion_from_yaw(np.array(yaw))
 
 
+@dataclass(frozen=True)
 class Task(ABC):
-    """One task on the arm's table. Subclasses are frozen dataclasses whose fields are the task's parameters."""
+    """One task on a robot's table. Subclasses are frozen dataclasses whose fields are the task's parameters.
+
+    Attributes:
+        time_limit_s: longest episode.
+        difficulty: in [0, 1], how widely starts are spread; 1 is the task as it is meant.
+    """
+
+    time_limit_s: float = 15.0
+    difficulty: float = 1.0
 
     name: ClassVar[str]
+    robots: ClassVar[tuple[str, ...]] = ("panda",)
     instructions: ClassVar[tuple[str, ...]]
-    horizon: int
+
+    def __post_init__(self) -> None:
+        if not self.time_limit_s > 0:
+            raise ConfigurationError(f"{self.name}.time_limit_s: expected more than 0 s, got {self.time_limit_s}")
+        if not 0 <= self.difficulty <= 1:
+            raise ConfigurationError(f"{self.name}.difficulty: expected 0 to 1, got {self.difficulty}")
+
+    @property
+    def spread(self) -> float:
+        """Share of the areas and angles that starts use."""
+        return _EASIEST + (1.0 - _EASIEST) * self.difficulty
+
+    def choose(self, rng: np.random.Generator) -> int:
+        """Index of the instruction of an episode."""
+        return 0
 
     @abstractmethod
-    def objects(self) -> str:
-        """MJCF bodies that go into the world besides the arm and the table."""
+    def objects(self, robot: Robot) -> str:
+        """MJCF bodies that go into the world besides the robot and the table."""
 
     @abstractmethod
-    def draw(self, view: View, rng: np.random.Generator) -> Float64:
-        """One candidate start, (X,) physics state, that depends on nothing but `rng`."""
+    def draw(self, view: View, rng: np.random.Generator, instruction: int = 0) -> Float64:
+        """One candidate start, (X,) physics state, that depends on nothing but `rng` and the instruction."""
 
     @abstractmethod
-    def measure(self, view: View, physics: Float64) -> Measurement:
-        """Observation, reward, success and failure of physics states (..., X), from the states alone."""
+    def measure(self, view: View, physics: Float64, instruction: Int64 = FIRST) -> Measurement:
+        """Observation, reward, success and failure of physics states (..., X), from the states alone.
+
+        `instruction` is an index that broadcasts with the leading axes.
+        """

@@ -6,9 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from robotrl.errors import ConfigurationError
-from robotrl.types import Bool, Float64
-from sim.robots import panda
-from sim.tasks.base import FAILURES, Block, Measurement, Task, View, box_xml, lost, random_places, square_yaw
+from robotrl.types import Bool, Float64, Int64
+from sim.robots import Robot
+from sim.tasks.base import FAILURES, FIRST, Block, Measurement, Task, View, box_xml, lost, place_in, square_yaw
 
 WIDTH_M, HEIGHT_M, DEPTH_M = 0.03, 0.07, 0.03
 """Side and height of the peg, depth of the hole."""
@@ -30,22 +30,19 @@ class Insert(Task):
 
     Attributes:
         clearance_m: gap on each side of a centred peg.
-        horizon: longest episode in ticks of 50 ms.
     """
 
     clearance_m: float = 0.002
-    horizon: int = 300
 
     name: ClassVar[str] = "insert"
     instructions: ClassVar[tuple[str, ...]] = ("insert the peg into the hole",)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0.0005 <= self.clearance_m <= 0.01:
             raise ConfigurationError(f"insert.clearance_m: expected 0.0005 to 0.01 m, got {self.clearance_m}")
-        if self.horizon < 1:
-            raise ConfigurationError(f"insert.horizon: expected at least 1 tick, got {self.horizon}")
 
-    def objects(self) -> str:
+    def objects(self, robot: Robot) -> str:
         """The peg, weighted at its foot so that it stands well, and four walls on a mocap body."""
         half, inner = 0.5 * WIDTH_M, 0.5 * WIDTH_M + self.clearance_m
         middle, outer, depth = inner + 0.5 * WALL_M, inner + WALL_M, 0.5 * DEPTH_M
@@ -65,17 +62,17 @@ class Insert(Task):
     <body name="hole" mocap="true" pos="0.5 0.15 0">{walls}
     </body>"""
 
-    def draw(self, view: View, rng: np.random.Generator) -> Float64:
+    def draw(self, view: View, rng: np.random.Generator, instruction: int = 0) -> Float64:
         """Peg anywhere in 18 × 30 cm, the hole in 12 × 8 cm beside it, both turned, the arm somewhere above."""
-        peg, hole = random_places(rng)
-        physics = view.random_arm(rng)
-        view.place(physics, "peg", (*peg, 0.0), rng.uniform(-np.pi / 6, np.pi / 6))
-        view.place(physics, "hole", (*hole, 0.0), rng.uniform(-np.pi / 8, np.pi / 8))
+        peg, hole = place_in([view.robot.workspace.objects, view.robot.workspace.goals], self.spread, rng)
+        physics = view.random_arms(rng, self.spread)
+        view.place(physics, "peg", (*peg, 0.0), self.spread * rng.uniform(-np.pi / 6, np.pi / 6))
+        view.place(physics, "hole", (*hole, 0.0), self.spread * rng.uniform(-np.pi / 8, np.pi / 8))
         return physics
 
-    def measure(self, view: View, physics: Float64) -> Measurement:
+    def measure(self, view: View, physics: Float64, instruction: Int64 = FIRST) -> Measurement:
         """See `Task.measure`."""
-        tool, peg, hole = view.poses(physics, panda.TOOL, "peg", "hole")
+        tool, peg, hole = view.poses(physics, view.arm.tool, "peg", "hole")
         tool_to_peg = tool.local(peg.above(GRASP_M) - tool.position)
         peg_to_hole = hole.local(hole.position - peg.position)
         up, heading = peg.axis(2), hole.axis(0)
@@ -97,7 +94,7 @@ class Insert(Task):
         held = stages["grasped"] | stages["seated"]
         reward = np.where(success, 1.0, 0.2 * near + held * (0.2 + 0.3 * home) + 0.2 * stages["seated"])
         code = np.where(up[..., 2] < _UPRIGHT, FAILURES.index("tipped"), 0)
-        failure = np.where(lost(peg), FAILURES.index("out_of_reach"), code).astype(np.uint8)
+        failure = np.where(lost(peg, view.robot.workspace.reach), FAILURES.index("out_of_reach"), code).astype(np.uint8)
         return Measurement(state, view.privileged_blocks(physics, stages), reward, success, failure)
 
     def _checkpoints(self, opening: Float64, to_peg: Float64, to_hole: Float64, up: Float64) -> dict[str, Bool]:

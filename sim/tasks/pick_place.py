@@ -5,10 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from robotrl.errors import ConfigurationError
-from robotrl.types import Bool, Float64
-from sim.robots import panda
-from sim.tasks.base import FAILURES, Block, Measurement, Task, View, box_xml, lost, random_places, square_yaw
+from robotrl.types import Bool, Float64, Int64
+from sim.robots import Robot
+from sim.tasks.base import FAILURES, FIRST, Block, Measurement, Task, View, box_xml, lost, place_in, square_yaw
 
 SIDE_M = 0.04
 """Side of the cube."""
@@ -23,21 +22,14 @@ class PickPlace(Task):
 
     The frame of the cube is its centre. `tool_to_cube` is zero when the tool is at the centre, `cube_to_bin` when the
     cube lies in the middle of the bin. Yaws use the four-fold symmetry.
-
-    Attributes:
-        horizon: longest episode in ticks of 50 ms.
     """
 
-    horizon: int = 240
+    time_limit_s: float = 12.0
 
     name: ClassVar[str] = "pick_place"
     instructions: ClassVar[tuple[str, ...]] = ("put the cube into the bin",)
 
-    def __post_init__(self) -> None:
-        if self.horizon < 1:
-            raise ConfigurationError(f"pick_place.horizon: expected at least 1 tick, got {self.horizon}")
-
-    def objects(self) -> str:
+    def objects(self, robot: Robot) -> str:
         """The cube, and the bin on a mocap body."""
         outer, half = _INNER_M + _WALL_M, 0.5 * WALL_HEIGHT_M
         middle, height = _INNER_M + 0.5 * _WALL_M, _FLOOR_M + half
@@ -55,17 +47,17 @@ class PickPlace(Task):
     <body name="cube" pos="0.5 0 {0.5 * SIDE_M}"><freejoint name="cube"/>{cube}</body>
     <body name="bin" mocap="true" pos="0.5 0.15 0">{walls}</body>"""
 
-    def draw(self, view: View, rng: np.random.Generator) -> Float64:
+    def draw(self, view: View, rng: np.random.Generator, instruction: int = 0) -> Float64:
         """Cube anywhere in 18 × 30 cm, the bin in 12 × 8 cm beside it, both turned, the arm somewhere above."""
-        cube, bin_ = random_places(rng)
-        physics = view.random_arm(rng)
-        view.place(physics, "cube", (*cube, 0.5 * SIDE_M), rng.uniform(-np.pi / 6, np.pi / 6))
-        view.place(physics, "bin", (*bin_, 0.0), rng.uniform(-np.pi / 8, np.pi / 8))
+        cube, bin_ = place_in([view.robot.workspace.objects, view.robot.workspace.goals], self.spread, rng)
+        physics = view.random_arms(rng, self.spread)
+        view.place(physics, "cube", (*cube, 0.5 * SIDE_M), self.spread * rng.uniform(-np.pi / 6, np.pi / 6))
+        view.place(physics, "bin", (*bin_, 0.0), self.spread * rng.uniform(-np.pi / 8, np.pi / 8))
         return physics
 
-    def measure(self, view: View, physics: Float64) -> Measurement:
+    def measure(self, view: View, physics: Float64, instruction: Int64 = FIRST) -> Measurement:
         """See `Task.measure`."""
-        tool, cube, bin_ = view.poses(physics, panda.TOOL, "cube", "bin")
+        tool, cube, bin_ = view.poses(physics, view.arm.tool, "cube", "bin")
         tool_to_cube = tool.local(cube.position - tool.position)
         cube_to_bin = bin_.local(bin_.above(_FLOOR_M + 0.5 * SIDE_M) - cube.position)
         state = (
@@ -83,7 +75,7 @@ class PickPlace(Task):
         home = 1.0 - np.tanh(10.0 * np.sqrt(np.square(cube_to_bin).sum(-1)))
         held = stages["grasped"] | stages["placed"]
         reward = np.where(success, 1.0, 0.2 * near + held * (0.2 + 0.3 * home) + 0.2 * stages["placed"])
-        failure = (lost(cube) * FAILURES.index("out_of_reach")).astype(np.uint8)
+        failure = (lost(cube, view.robot.workspace.reach) * FAILURES.index("out_of_reach")).astype(np.uint8)
         return Measurement(state, view.privileged_blocks(physics, stages), reward, success, failure)
 
 

@@ -25,7 +25,7 @@ class Judge:
 
 
 def main(root: str) -> None:
-    world = MujocoEnvironment(Insert(horizon=60), worlds=WORLDS, threads=1)
+    world = MujocoEnvironment(Insert(time_limit_s=3.0), worlds=WORLDS, threads=1)
     expert = Expert(world.spec, WORLDS)
     person = SimulatedOperator(world.spec, expert, OperatorConfig(reaction_s=0.2), WORLDS)
     clock = MonotonicClock(world.spec.control_hz)

@@ -206,7 +206,7 @@ def test_a_full_disk_ends_the_log_with_a_warning_and_not_the_episode(tmp_path, m
 
 
 def test_a_rollout_spills_exactly_what_it_records(tmp_path):
-    world = MujocoEnvironment(Insert(horizon=40), worlds=2, threads=1)
+    world = MujocoEnvironment(Insert(time_limit_s=2.0), worlds=2, threads=1)
     spills = SpillDirectory(tmp_path, world.spec)
     expert = Expert(world.spec, 2)
     person = SimulatedOperator(world.spec, expert, OperatorConfig(reaction_s=0.2), 2)

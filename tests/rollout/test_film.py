@@ -36,7 +36,7 @@ class Reaching:
 
 def roll(camera_every: int):
     """Three episodes in two worlds, and the spec of these."""
-    world = MujocoEnvironment(Insert(horizon=13), worlds=2, camera_height=SIZE[0], camera_width=SIZE[1])
+    world = MujocoEnvironment(Insert(time_limit_s=0.65), worlds=2, camera_height=SIZE[0], camera_width=SIZE[1])
     origin = Origin("run", "filmed")
     rollout = Rollout(world, Reaching(world.spec), Execution(execute=8), origin, camera_every=camera_every)
     episodes = list(rollout.run(seed_range("train").block(3)))

@@ -10,7 +10,7 @@ import pytest
 from robotrl.errors import ConfigurationError
 from sim import scene
 from sim.engine import Engine
-from sim.robots import panda
+from sim.robots import PANDA
 from sim.tasks.base import View
 from sim.tasks.insert import Insert
 
@@ -19,11 +19,11 @@ TASK = Insert()
 
 @pytest.fixture(scope="module")
 def model() -> mujoco.MjModel:
-    return scene.compile_model(TASK.name, TASK.objects())
+    return scene.compile_model(TASK.name, PANDA, TASK.objects(PANDA))
 
 
 def starts(model: mujoco.MjModel, count: int) -> np.ndarray:
-    view = View.of(model)
+    view = View.of(model, PANDA)
     return np.stack([TASK.draw(view, np.random.default_rng(i)) for i in range(count)])
 
 
@@ -35,14 +35,14 @@ def random_controls(physics: np.ndarray, model: mujoco.MjModel, ticks: int) -> n
 def test_it_equals_mj_step_bit_for_bit(model: mujoco.MjModel):
     physics = starts(model, 3)
     controls = random_controls(physics, model, 5)
-    found, sound = Engine(model).run(physics, controls)
+    found, sound = Engine(model, substeps=PANDA.substeps).run(physics, controls)
     assert sound.all()
     data = mujoco.MjData(model)
     for world in range(3):
         mujoco.mj_setState(model, data, physics[world], scene.PHYSICS)
         for tick in range(5):
             data.ctrl[:] = controls[world, tick]
-            for _ in range(scene.SUBSTEPS):
+            for _ in range(PANDA.substeps):
                 mujoco.mj_step(model, data)
             np.testing.assert_array_equal(found[world, tick, 1 : 1 + model.nq], data.qpos)
             np.testing.assert_array_equal(found[world, tick, 1 + model.nq : 1 + model.nq + model.nv], data.qvel)
@@ -52,15 +52,17 @@ def test_it_equals_mj_step_bit_for_bit(model: mujoco.MjModel):
 def test_threads_change_no_bit(model: mujoco.MjModel, threads: int):
     physics = starts(model, 7)
     controls = random_controls(physics, model, 4)
-    engine = Engine(model, threads)
-    np.testing.assert_array_equal(engine.run(physics, controls)[0], Engine(model).run(physics, controls)[0])
+    engine = Engine(model, threads, PANDA.substeps)
+    np.testing.assert_array_equal(
+        engine.run(physics, controls)[0], Engine(model, substeps=PANDA.substeps).run(physics, controls)[0]
+    )
     engine.close()
 
 
 def test_time_is_the_same_sum_however_ticks_are_split(model: mujoco.MjModel):
     physics = starts(model, 1)
     controls = random_controls(physics, model, 300)
-    engine = Engine(model)
+    engine = Engine(model, substeps=PANDA.substeps)
     whole = engine.run(physics, controls)[0]
     state = physics
     for k in range(300):
@@ -77,7 +79,7 @@ def test_a_diverged_world_is_found_and_leaves_no_file(
     physics = starts(model, 3)
     physics[1, 1 + model.nq + 2] = poison
     with caplog.at_level(logging.DEBUG, "sim.engine"):
-        after, sound = Engine(model).run(physics, random_controls(physics, model, 3))
+        after, sound = Engine(model, substeps=PANDA.substeps).run(physics, random_controls(physics, model, 3))
     assert sound.tolist() == [[True] * 3, [False] * 3, [True] * 3]
     np.testing.assert_array_equal(after[1, :, 1:], physics[1, 1:].repeat(3).reshape(-1, 3).T)
     assert os.listdir(tmp_path) == []
@@ -87,9 +89,9 @@ def test_a_diverged_world_is_found_and_leaves_no_file(
 def test_a_world_after_a_diverged_one_is_not_touched_by_it(model: mujoco.MjModel):
     physics = starts(model, 2)
     controls = random_controls(physics, model, 2)
-    expected = Engine(model).run(physics[1:], controls[1:])[0]
+    expected = Engine(model, substeps=PANDA.substeps).run(physics[1:], controls[1:])[0]
     physics[0, 1 + model.nq] = np.nan
-    np.testing.assert_array_equal(Engine(model).run(physics, controls)[0][1:], expected)
+    np.testing.assert_array_equal(Engine(model, substeps=PANDA.substeps).run(physics, controls)[0][1:], expected)
 
 
 def test_a_model_with_warm_start_is_refused():
@@ -104,13 +106,13 @@ def test_a_negative_thread_count_is_refused(model: mujoco.MjModel):
 
 
 def test_zero_threads_means_all_cores(model: mujoco.MjModel):
-    engine = Engine(model, 0)
+    engine = Engine(model, 0, PANDA.substeps)
     assert engine.threads == len(os.sched_getaffinity(0))
     engine.close()
 
 
 def test_targets_become_controls_and_back():
     actions = np.float32([[0.1, -0.2, 0.3, -1.0, 0.5, 1.1, 0.7, 0.063]])
-    controls = panda.controls(actions)
+    controls = PANDA.controls(actions)
     assert controls.shape == (1, 9)
-    np.testing.assert_array_equal(panda.actions_of(controls), actions)
+    np.testing.assert_array_equal(PANDA.actions_of(controls), actions)

@@ -16,18 +16,18 @@ from tests.contracts.environment import EnvironmentContract, same, wiggle
 
 class TestInsert(EnvironmentContract):
     def make_environment(self, worlds: int) -> MujocoEnvironment:
-        return MujocoEnvironment(Insert(horizon=40), worlds)
+        return MujocoEnvironment(Insert(time_limit_s=2.0), worlds)
 
 
 class TestPickPlaceOnTwoThreads(EnvironmentContract):
     def make_environment(self, worlds: int) -> MujocoEnvironment:
-        return MujocoEnvironment(PickPlace(horizon=40), worlds, threads=2)
+        return MujocoEnvironment(PickPlace(time_limit_s=2.0), worlds, threads=2)
 
 
 class TestNoisyAndLatePoses(EnvironmentContract):
     def make_environment(self, worlds: int) -> MujocoEnvironment:
         noise = PoseNoise(position_m=0.002, yaw_rad=0.02, delay_ticks=3)
-        return MujocoEnvironment(Insert(horizon=40), worlds, noise=noise)
+        return MujocoEnvironment(Insert(time_limit_s=2.0), worlds, noise=noise)
 
 
 def whole_episodes(task: Task, worlds: int, threads: int, count: int) -> tuple[list[np.ndarray], list[str]]:

@@ -8,19 +8,20 @@ from robotrl import kinematics
 from robotrl.errors import ConfigurationError
 from sim import scene
 from sim.ik import ArmKinematics
-from sim.robots import panda
+from sim.robots import PANDA
 from sim.tasks.base import Task, View
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
 
+ARM = PANDA.arms[0]
 RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("task", [Insert(), PickPlace()], ids=lambda t: t.name)
 def test_frames_are_where_mujoco_has_them(task: Task):
-    model = scene.compile_model(task.name, task.objects())
+    model = scene.compile_model(task.name, PANDA, task.objects(PANDA))
     data, description = mujoco.MjData(model), scene.scene_spec(model)
-    data.qpos[:7] = RNG.uniform(panda.LOW, panda.HIGH)
+    data.qpos[:7] = RNG.uniform(ARM.low, ARM.high)
     data.qpos[7:9] = 0.01, 0.03
     data.qpos[9:] = *RNG.normal(size=3), *(q := RNG.normal(size=4)) / np.linalg.norm(q)
     data.mocap_pos[:] = RNG.normal(size=3)
@@ -51,8 +52,8 @@ def test_the_arm_has_the_kinematics_of_the_panda():
         (0, 0, np.pi / 2),
         (0.088, 0, np.pi / 2),
     ]
-    joints = RNG.uniform(panda.LOW, panda.HIGH, (5, 7))
-    arm = ArmKinematics(scene.scene_spec(scene.compile_model("bare", "")))
+    joints = RNG.uniform(ARM.low, ARM.high, (5, 7))
+    arm = ArmKinematics(scene.scene_spec(scene.compile_model("bare", PANDA, "")), ARM)
     position, _, _ = arm.forward(joints)
     for row, q in enumerate(joints):
         pose = np.eye(4)
@@ -66,8 +67,8 @@ def test_the_arm_has_the_kinematics_of_the_panda():
 
 
 def test_the_jacobian_is_the_derivative():
-    arm = ArmKinematics(scene.scene_spec(scene.compile_model("bare", "")))
-    joints = RNG.uniform(panda.LOW, panda.HIGH, (1, 7))
+    arm = ArmKinematics(scene.scene_spec(scene.compile_model("bare", PANDA, "")), ARM)
+    joints = RNG.uniform(ARM.low, ARM.high, (1, 7))
     position, rotation, jacobian = arm.forward(joints)
     for i in range(7):
         moved, turned, _ = arm.forward(joints + 1e-6 * np.eye(7)[i])
@@ -77,8 +78,8 @@ def test_the_jacobian_is_the_derivative():
 
 
 def test_inverse_kinematics_moves_the_tool_as_told():
-    arm = ArmKinematics(scene.scene_spec(scene.compile_model("bare", "")))
-    joints = panda.HOME + RNG.uniform(-0.1, 0.1, (20, 7))
+    arm = ArmKinematics(scene.scene_spec(scene.compile_model("bare", PANDA, "")), ARM)
+    joints = np.array(ARM.home) + RNG.uniform(-0.1, 0.1, (20, 7))
     shift, turn = RNG.uniform(-0.03, 0.03, (20, 3)), RNG.uniform(-0.1, 0.1, (20, 3))
     position, rotation, _ = arm.forward(joints)
     found, heading, _ = arm.forward(arm.reach(joints, shift, turn, iterations=10))
@@ -87,42 +88,43 @@ def test_inverse_kinematics_moves_the_tool_as_told():
 
 
 def test_inverse_kinematics_stays_within_the_limits_for_goals_out_of_reach():
-    arm = ArmKinematics(scene.scene_spec(scene.compile_model("bare", "")))
-    joints = panda.HOME[None]
+    arm = ArmKinematics(scene.scene_spec(scene.compile_model("bare", PANDA, "")), ARM)
+    joints = np.array([ARM.home])
     for _ in range(50):
         joints = arm.reach(joints, np.array([[0.3, 0.3, 0.3]]), np.array([[1.0, 1.0, 1.0]]))
         assert np.isfinite(joints).all()
-        assert (joints >= panda.LOW).all()
-        assert (joints <= panda.HIGH).all()
+        assert (joints >= ARM.low).all()
+        assert (joints <= ARM.high).all()
 
 
 def test_two_mocap_bodies_are_refused():
     bodies = "".join(f'<body name="{n}" mocap="true"><geom size="0.1"/></body>' for n in "ab")
     with pytest.raises(ConfigurationError, match="mocap"):
-        scene.compile_model("two", bodies)
+        scene.compile_model("two", PANDA, bodies)
 
 
 def test_a_body_with_two_joints_is_refused():
     body = '<body name="b"><joint axis="1 0 0"/><joint axis="0 1 0"/><geom size="0.1"/></body>'
     with pytest.raises(ConfigurationError, match="split the body"):
-        scene.scene_spec(scene.compile_model("double", body))
+        scene.scene_spec(scene.compile_model("double", PANDA, body))
 
 
 def test_the_servos_follow_a_step_within_half_a_second():
-    model = scene.compile_model("bare", "")
+    model = scene.compile_model("bare", PANDA, "")
     data = mujoco.MjData(model)
-    data.qpos[:7] = panda.HOME
-    data.ctrl[:7] = panda.HOME + 0.05
-    mujoco.mj_step(model, data, 10 * scene.SUBSTEPS)
+    data.qpos[:7] = np.array(ARM.home)
+    data.ctrl[:7] = np.array(ARM.home) + 0.05
+    mujoco.mj_step(model, data, 10 * PANDA.substeps)
     np.testing.assert_allclose(data.qpos[:7], data.ctrl[:7], atol=0.001)
     assert np.abs(data.qfrc_actuator[:7]).max() <= 87.0
 
 
 def test_view_slices_address_what_they_say():
-    model = scene.compile_model(Insert().name, Insert().objects())
-    view = View.of(model)
+    model = scene.compile_model(Insert().name, PANDA, Insert().objects(PANDA))
+    view = View.of(model, PANDA)
+    place = view.columns[""]
     physics = Insert().draw(view, np.random.default_rng(0))
-    np.testing.assert_array_equal(physics[view.joints], physics[view.joint_targets])
-    np.testing.assert_array_equal(physics[view.fingers], physics[view.finger_targets])
-    assert view.opening(physics) == pytest.approx(2 * physics[view.fingers][0])
-    np.testing.assert_array_equal(physics[view.velocities], 0.0)
+    np.testing.assert_array_equal(physics[place.joints], physics[place.joint_targets])
+    np.testing.assert_array_equal(physics[place.fingers], physics[place.finger_targets])
+    assert view.opening(physics) == pytest.approx(2 * physics[place.fingers][0])
+    np.testing.assert_array_equal(physics[place.velocities], 0.0)

@@ -7,6 +7,7 @@ from robotrl import kinematics
 from robotrl.errors import ConfigurationError
 from robotrl.types import Float64
 from sim import scene
+from sim.robots import PANDA
 from sim.tasks.base import FAILURES, Pose, Task, View, array_spec, square_yaw, stack
 from sim.tasks.insert import GRASP_M, Insert
 from sim.tasks.pick_place import SIDE_M, PickPlace
@@ -15,7 +16,7 @@ TASKS = [Insert(), PickPlace()]
 
 
 def view_of(task: Task) -> View:
-    return View.of(scene.compile_model(task.name, task.objects()))
+    return View.of(scene.compile_model(task.name, PANDA, task.objects(PANDA)), PANDA)
 
 
 def seated(
@@ -26,7 +27,7 @@ def seated(
     hole = physics[frame.address : frame.address + 3].copy()
     view.place(physics, "hole", hole, 0.3)
     view.place(physics, "peg", hole + np.array(offset), 0.3 + np.pi / 2)
-    physics[view.fingers] = 0.5 * opening
+    physics[view.columns[""].fingers] = 0.5 * opening
     return physics
 
 
@@ -134,7 +135,7 @@ def test_square_yaw_knows_four_sides_and_any_resting_face():
 
 
 @pytest.mark.parametrize(
-    "build", [lambda: Insert(clearance_m=0.1), lambda: Insert(horizon=0), lambda: PickPlace(horizon=-1)]
+    "build", [lambda: Insert(clearance_m=0.1), lambda: Insert(time_limit_s=0), lambda: PickPlace(difficulty=1.5)]
 )
 def test_bad_parameters_are_refused(build):
     with pytest.raises(ConfigurationError, match="expected"):

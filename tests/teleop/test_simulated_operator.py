@@ -16,7 +16,7 @@ WORLDS = 3
 
 
 def environment() -> MujocoEnvironment:
-    return MujocoEnvironment(Insert(horizon=120), worlds=WORLDS, threads=1)
+    return MujocoEnvironment(Insert(time_limit_s=6.0), worlds=WORLDS, threads=1)
 
 
 def operator_of(spec, **changes) -> SimulatedOperator:

@@ -1,0 +1,190 @@
+"""A robot as a value: its arms and grippers, what its actions mean, and where it works."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robotrl.specs import ArraySpec
+from robotrl.types import Float32, Float64
+
+Area = tuple[float, float, float, float]
+"""A rectangle of the table: x low, x high, y low, y high in m."""
+
+
+@dataclass(frozen=True)
+class Gripper:
+    """Fingers that one command drives; the command is the opening between the pads in m.
+
+    Attributes:
+        joints: the fingers' joints, which share the opening equally; bodies of the same names carry them.
+        max_opening_m: at the fingers' upper limits.
+        stiffness: of each finger's servo, N (or Nm) per unit of its joint.
+        lever_m: m that a pad moves per unit of its joint: 1 for a slide, the length of the jaw for a hinge.
+    """
+
+    joints: tuple[str, ...]
+    max_opening_m: float
+    stiffness: float
+    lever_m: float = 1.0
+
+    @property
+    def share(self) -> float:
+        """Joint units of each finger per m of opening."""
+        return 1.0 / (len(self.joints) * self.lever_m)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A serial arm of hinges about the z axes of its links, with a gripper.
+
+    Attributes:
+        prefix: of the names of its elements where a robot has several arms, such as "left_"; "" for a single arm.
+        joints: from base to tip; `links` are the frames that they move.
+        low, high: joint limits, rad. `max_velocity`: rad/s. `home`: rad, the posture to start near.
+        spread: how far the joints start from `home`, rad.
+        opening: m, least and largest opening at the start.
+        tool: the frame between the finger pads: z along the approach direction, y along the finger motion.
+    """
+
+    prefix: str
+    joints: tuple[str, ...]
+    links: tuple[str, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    max_velocity: tuple[float, ...]
+    home: tuple[float, ...]
+    spread: tuple[float, ...]
+    opening: tuple[float, float]
+    tool: str
+    gripper: Gripper
+
+    @property
+    def size(self) -> int:
+        """Actions of this arm: its joints and the opening."""
+        return len(self.joints) + 1
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where tasks put things.
+
+    Attributes:
+        objects, goals: areas in which objects start and goals stand; the open gripper fits between them everywhere.
+        reach: an object outside of it can't be fetched.
+        cube_m: side of the cubes that the gripper handles well.
+    """
+
+    objects: Area
+    goals: Area
+    reach: Area
+    cube_m: float
+
+
+@dataclass(frozen=True)
+class Robot:
+    """One robot on its table.
+
+    Attributes:
+        name: as in configurations.
+        control_hz: control ticks a second; `timestep_s` of the physics divides a tick.
+        arms: in the order of their actions. They come first in the model, each with its joints, then its fingers.
+        bodies, actuators: MJCF. Actuators are called as the joints they drive and come in the same order.
+        camera: MJCF attributes of the camera "front".
+        table: half extents and centre of the table's top in the plane, m: half x, half y, x, y.
+    """
+
+    name: str
+    control_hz: float
+    timestep_s: float
+    arms: tuple[Arm, ...]
+    workspace: Workspace
+    bodies: str
+    actuators: str
+    camera: str
+    table: tuple[float, float, float, float]
+
+    @property
+    def substeps(self) -> int:
+        """Physics steps in a control tick."""
+        return round(1.0 / (self.control_hz * self.timestep_s))
+
+    @property
+    def period_s(self) -> float:
+        """Length of a control tick."""
+        return 1.0 / self.control_hz
+
+    @cached_property
+    def action(self) -> ArraySpec:
+        """Of every arm, absolute joint targets (rad) and the distance between the finger pads (m)."""
+        arms = self.arms
+        return ArraySpec(
+            name="action",
+            elements=tuple(e for a in arms for e in (*a.joints, f"{a.prefix}gripper")),
+            units=tuple(u for a in arms for u in ("rad",) * len(a.joints) + ("m",)),
+            low=tuple(v for a in arms for v in (*a.low, 0.0)),
+            high=tuple(v for a in arms for v in (*a.high, a.gripper.max_opening_m)),
+        )
+
+    def columns(self, arm: Arm) -> slice:
+        """Where the actions of `arm` are in an action."""
+        start = sum(a.size for a in self.arms[: self.arms.index(arm)])
+        return slice(start, start + arm.size)
+
+    @cached_property
+    def _drive(self) -> tuple[NDArray[np.intp], Float64]:
+        """Which action moves each actuator, (U,), and by how much, (U,)."""
+        source, scale = [], []
+        for arm in self.arms:
+            first, fingers = self.columns(arm).start, len(arm.gripper.joints)
+            joints = len(arm.joints)
+            source += [*range(first, first + joints), *[first + joints] * fingers]
+            scale += [*[1.0] * joints, *[arm.gripper.share] * fingers]
+        return np.array(source), np.array(scale)
+
+    def controls(self, actions: Float32) -> Float64:
+        """Actuator targets (..., U) of `actions` (..., A): the fingers share the opening."""
+        source, scale = self._drive
+        return actions.astype(np.float64)[..., source] * scale
+
+    def actions_of(self, targets: Float64) -> Float32:
+        """The actions (..., A) that `controls` turns into these actuator targets (..., U)."""
+        parts: list[Float64] = []
+        start = 0
+        for arm in self.arms:
+            joints, fingers = len(arm.joints), len(arm.gripper.joints)
+            parts.append(targets[..., start : start + joints])
+            start += joints
+            opening = targets[..., start : start + fingers].sum(-1, keepdims=True) * arm.gripper.lever_m
+            parts.append(opening)
+            start += fingers
+        return np.concatenate(parts, axis=-1).astype(np.float32)
+
+    @cached_property
+    def _longest_step(self) -> Float32:
+        """How far each action may move in a tick, (A,); the fingers are limited by their servos alone."""
+        steps = [np.append(np.array(a.max_velocity) * self.period_s, a.gripper.max_opening_m) for a in self.arms]
+        return np.concatenate(steps).astype(np.float32)
+
+    def limit_rate(self, actions: Float32, previous: Float32) -> Float32:
+        """Keep the joint targets of `actions` (n, K, A) within the velocity limits.
+
+        Args:
+            actions: targets of K control ticks, within the bounds of `action`.
+            previous: (n, A) the targets in force before the first tick.
+
+        Returns:
+            (n, K, A) float32: no joint target moves by more than its velocity limit allows in a tick.
+        """
+        limit, limited = self._longest_step, np.empty_like(actions)
+        for k in range(actions.shape[1]):
+            previous = np.clip(actions[:, k], previous - limit, previous + limit)
+            limited[:, k] = previous
+        return limited
+
+
+def names(prefix: str, stem: str, numbers: Sequence[int]) -> tuple[str, ...]:
+    """`prefix` + `stem` + number, for every number."""
+    return tuple(f"{prefix}{stem}{n}" for n in numbers)
