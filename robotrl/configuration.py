@@ -19,7 +19,16 @@ from robotrl.errors import ConfigurationError, unknown_name
 _OF_ONE_COMMAND = {"run", "stage", "episodes", "version", "start", "updates", "seeds", "video", "name", "worlds"}
 """Options that a command never takes over from its run."""
 
-CHANGES_NO_RESULT = ("recordings", "run", "threads", "worlds", "policy.threads", "task.environment.threads")
+CHANGES_NO_RESULT = (
+    "recordings",
+    "run",
+    "threads",
+    "worlds",
+    "policy.threads",
+    "task.environment.threads",
+    "spill",
+    "camera_every",
+)
 """Options that say where a run computes and how fast, but not what."""
 
 

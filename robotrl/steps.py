@@ -68,10 +68,11 @@ class Steps:
 
     def demonstrate(self, stage: str, starts: Int64) -> Result:
         """Record an expert's episodes; failed ones are stored and never trained on."""
-        origin = Origin(self.identity, stage, "demonstration", operator="expert", solo=True)
+        origin = self._origin(stage, "demonstration", operator="expert", solo=True)
         execution = Execution(execute=1)
         environment, demonstrator = self.parts.environment(self.worlds), self.parts.demonstrator(self.worlds)
-        rollout = Rollout(environment, demonstrator, execution, origin, pushes=self.parts.pushes())
+        every = self.parts.config.camera_every
+        rollout = Rollout(environment, demonstrator, execution, origin, pushes=self.parts.pushes(), camera_every=every)
         return self._collect(rollout, starts, stage)
 
     def import_demonstrations(self, stage: str, source: Path) -> Result:
@@ -89,8 +90,13 @@ class Steps:
     def roll_out(self, stage: str, version: int, starts: Int64) -> Result:
         """Autonomous episodes of a policy version, single draws."""
         policy = self.parts.selector(self.policy(version), "single")
-        origin = Origin(self.identity, stage)
-        rollout = Rollout(self.parts.environment(self.worlds), policy, self.parts.execution(), origin)
+        rollout = Rollout(
+            self.parts.environment(self.worlds),
+            policy,
+            self.parts.execution(),
+            self._origin(stage),
+            camera_every=self.parts.config.camera_every,
+        )
         return self._collect(rollout, starts, stage)
 
     def take_over(self, stage: str, version: int, critic: str, starts: Int64, fleet: int) -> Result:
@@ -99,9 +105,15 @@ class Steps:
         if operator is None:
             raise ConfigurationError("operator=none cannot take over: choose another operator")
         policy = self.parts.selector(self.policy(version), "single")
-        origin = Origin(self.identity, stage, operator="simulated")
-        environment = self.parts.environment(fleet)
-        rollout = Rollout(environment, policy, self.parts.execution(), origin, operator, self.critic(critic))
+        rollout = Rollout(
+            self.parts.environment(fleet),
+            policy,
+            self.parts.execution(),
+            self._origin(stage, operator="simulated"),
+            operator,
+            self.critic(critic),
+            camera_every=self.parts.config.camera_every,
+        )
         return self._collect(rollout, starts, stage)
 
     def fit_critic(self, name: str, stages: Sequence[str]) -> Result:
@@ -237,12 +249,15 @@ class Steps:
             raise DataError(f"the store has no episodes of {', '.join(stages)}: collect some first")
         return snapshot.select(ids)
 
+    def _origin(self, stage: str, source: str = "autonomous", operator: str = "", solo: bool = False) -> Origin:
+        return Origin(self.identity, stage, source, operator, solo, code_fingerprint())
+
     def _collect(self, rollout: Rollout, starts: Int64, stage: str) -> Result:
         """Run episodes into the store; what came of them."""
         success: list[bool] = []
         ticks, operator_s, orient_s, watch_s, takeovers = 0, 0.0, 0.0, 0.0, 0
         with self.store.writer() as writer, bar(stage, len(starts)) as report:
-            for episode in rollout.run(starts):
+            for episode in rollout.run(starts, writer.spills if self.parts.config.spill else None):
                 writer.on_episode(episode)
                 success.append(episode.succeeded)
                 ticks += episode.length

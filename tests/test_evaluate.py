@@ -30,7 +30,7 @@ class Kept:
 
 
 def parts(threads: int) -> Parts:
-    return Parts(compose_config("improve", [f"threads={threads}", "task.environment.task.horizon=60"]))
+    return Parts(compose_config("improve", [f"threads={threads}", "task.environment.task.time_limit_s=3.0"]))
 
 
 def flow(parts: Parts, threads: int) -> FlowPolicy:

@@ -9,6 +9,8 @@ from robotrl.specs import EnvironmentSpec
 from robotrl.types import Episode
 
 _LOG = logging.getLogger(__name__)
+MARGIN = 0.05
+"""Share of its range by which a measured value may pass a bound: joints give way at their stops."""
 
 
 def require_admissible(episode: Episode, spec: EnvironmentSpec, fingerprint: str) -> None:
@@ -38,10 +40,13 @@ def oddities(episode: Episode, spec: EnvironmentSpec) -> list[str]:
     backwards = np.flatnonzero(np.diff(episode.time_ns) <= 0)
     if backwards.size:
         found.append(f"time_ns does not grow at {backwards.size} ticks, first at tick {backwards[0]}")
-    for array_spec, array in ((spec.state, episode.state), (spec.action, episode.action)):
+    for array_spec, array, margin in ((spec.state, episode.state, MARGIN), (spec.action, episode.action, 0.0)):
+        low, high = np.array(array_spec.low), np.array(array_spec.high)
         # Float32 rounds bounds: a value is outside only when it is by more than that.
-        slack = 1e-5 * (1 + np.abs(np.array([array_spec.low, array_spec.high])))
-        outside = (array < np.array(array_spec.low) - slack[0]) | (array > np.array(array_spec.high) + slack[1])
+        bounded = np.isfinite(low) & np.isfinite(high)
+        size, width = (np.where(bounded, v, 0.0) for v in (np.maximum(np.abs(low), np.abs(high)), high - low))
+        slack = 1e-5 * (1 + size) + margin * width
+        outside = (array < low - slack) | (array > high + slack)
         for element in np.flatnonzero(outside.any(0)):
             row = int(np.flatnonzero(outside[:, element])[0])
             bounds = f"[{array_spec.low[element]:g}, {array_spec.high[element]:g}] {array_spec.units[element]}"

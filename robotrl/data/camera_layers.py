@@ -6,7 +6,7 @@ A file says which episode content it belongs to, and is immutable. Where a simul
 are wanted, a layer gives them without touching the episode.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from robotrl.data.names import require_name
 from robotrl.data.snapshot import StoreSnapshot
 from robotrl.data.store import EpisodeStore
 from robotrl.data.zarr_zip import encode_group, read_group
-from robotrl.errors import DataError
+from robotrl.errors import DataError, RobotRLError
 from robotrl.types import CameraFrames, Float64, UInt8
 
 FORMAT = 1
@@ -85,6 +85,21 @@ def layer_frames(store: EpisodeStore, layer: str) -> CameraSource:
         return _read(path, entry)
 
     return read
+
+
+def check_layers(store: Path, entries: Iterable[StoreEntry]) -> Iterator[tuple[Path, str]]:
+    """The files of all layers that are no whole pictures of one of the episodes, and what is wrong with each."""
+    known = {entry.episode_id: entry for entry in entries}
+    for path in sorted((store / "cameras").glob(f"*/*{SUFFIX}")):
+        try:
+            entry = known.get(path.name.removesuffix(SUFFIX))
+            if entry is None:
+                raise DataError(f"{path}: the store has no such episode")
+            for camera in _read(path, entry).values():
+                for at in range(len(camera.frames)):
+                    camera.frames[at]  # decoding raises for a damaged picture
+        except RobotRLError as error:
+            yield path, str(error)
 
 
 def _read(path: Path, entry: StoreEntry) -> dict[str, CameraFrames]:

@@ -32,6 +32,16 @@ _THREADS = len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True, eq=False)
+class TakenFrame:
+    """A JPEG frame of a running episode: its camera, the state row `tick` that it shows, (H, W) pixels, its bytes."""
+
+    camera: str
+    tick: int
+    size: tuple[int, int]
+    content: bytes
+
+
+@dataclass(frozen=True)
 class EncodedFrames:
     """Frames of one camera, a `FrameArray` that decodes what is indexed, several frames on several threads.
 

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from robotrl.data.durable import storage_errors
 from robotrl.data.episode_file import meta_from_json
+from robotrl.data.frames import EncodedFrames, TakenFrame
 from robotrl.data.journal import decode_line
-from robotrl.data.spill import CHUNK, FORMAT, FRAME, STATE_FIELDS, TICK_FIELDS, describe, spill_layout
+from robotrl.data.spill import CHUNK, FORMAT, FRAME, PICTURE, STATE_FIELDS, TICK_FIELDS, describe, spill_layout
 from robotrl.errors import DataError
 from robotrl.specs import EnvironmentSpec
-from robotrl.types import ChunkTable, Episode, EpisodeMeta, Float32
+from robotrl.types import CameraFrames, ChunkTable, Episode, EpisodeMeta, Float32
 
 
 @dataclass
@@ -46,7 +47,7 @@ def _parse(meta: EpisodeMeta, content: bytes, start: int, spec: EnvironmentSpec)
     (state, tick), width = spill_layout(spec), spec.action.size
     states: list[NDArray[Any]] = []
     ticks: list[NDArray[Any]] = [np.zeros(0, tick)]
-    chunks = _Chunks()
+    chunks, pictures = _Chunks(), list[TakenFrame]()
     for kind, payload in _frames(content, start):
         if kind == b"s":
             states.append(np.frombuffer(payload, state))
@@ -54,11 +55,14 @@ def _parse(meta: EpisodeMeta, content: bytes, start: int, spec: EnvironmentSpec)
             ticks.append(np.frombuffer(payload, tick))
         elif kind == b"c":
             _read_chunk(payload, width, chunks)
+        elif kind == b"p":
+            pictures.append(_read_picture(payload))
         else:
             raise ValueError(f"unknown kind {kind!r}")
     if not states:
         states = [np.zeros(1, state)]  # not even the first state is whole; there is no tick after it either
-    return _episode(meta, states[0], np.concatenate(ticks), chunks, width)
+    episode = _episode(meta, states[0], np.concatenate(ticks), chunks, width)
+    return replace(episode, cameras=_cameras([p for p in pictures if p.tick <= episode.length]))
 
 
 def _read_header(path: Path, line: bytes, spec: EnvironmentSpec) -> EpisodeMeta:
@@ -88,6 +92,22 @@ def _read_chunk(payload: bytes, width: int, chunks: _Chunks) -> None:
     chunks.version.append(version)
     chunks.actions.append(arrays[0])
     chunks.noise.extend(arrays[1:])
+
+
+def _read_picture(payload: bytes) -> TakenFrame:
+    tick, height, width, length = PICTURE.unpack_from(payload)
+    name = payload[PICTURE.size : PICTURE.size + length].decode()
+    return TakenFrame(name, tick, (height, width), payload[PICTURE.size + length :])
+
+
+def _cameras(pictures: list[TakenFrame]) -> dict[str, CameraFrames]:
+    """The frames of every camera; they were logged in the order of their ticks."""
+    cameras: dict[str, CameraFrames] = {}
+    for name in dict.fromkeys(p.camera for p in pictures):
+        own = [p for p in pictures if p.camera == name]
+        frames = EncodedFrames(f"camera '{name}'", "jpeg", own[0].size, [p.content for p in own])
+        cameras[name] = CameraFrames(np.array([p.tick for p in own], np.int32), frames)
+    return cameras
 
 
 def _episode(meta: EpisodeMeta, first: NDArray[Any], ticks: NDArray[Any], chunks: _Chunks, width: int) -> Episode:

@@ -7,6 +7,7 @@ s   the state row before the first tick
 t   rows of ticks, each with the state row after it
 c   a proposed chunk: observed tick, policy version, H, whether noise follows (int32 each), actions and noise (H, A)
     float32
+p   a camera's JPEG frame: state row (int32), height, width, length of the camera's name (uint16 each), name, JPEG bytes
 
 A frame is in the log when its CRC fits; reading stops at the first that does not. Each frame is one write, so that the
 death of the process costs none; the disk is synced once in `SYNC_INTERVAL_S` from another thread, so that control
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 
 from robotrl.data.durable import ensure_directory, storage_errors, sync_directory
 from robotrl.data.episode_file import meta_to_json
+from robotrl.data.frames import TakenFrame
 from robotrl.data.journal import encode_line
 from robotrl.data.names import require_name
 from robotrl.specs import EnvironmentSpec
@@ -39,6 +41,7 @@ SPILL_SUFFIX = ".spill"
 SYNC_INTERVAL_S = 1.0
 FRAME = struct.Struct("<IIc")
 CHUNK = struct.Struct("<iiii")
+PICTURE = struct.Struct("<iHHH")
 STATE_FIELDS = {"state": "<f4", "privileged": "<f4", "physics": "<f8", "time_ns": "<i8"}
 TICK_FIELDS = {
     **dict.fromkeys(("action", "action_requested", "action_policy", "action_human", "reward", "probability"), "<f4"),
@@ -122,6 +125,11 @@ class SpillLog:
         head = CHUNK.pack(observed_tick, policy_version, len(actions), noise is not None)
         arrays = (actions,) if noise is None else (actions, noise)
         self.write(b"c", head + b"".join(np.ascontiguousarray(a, "<f4").tobytes() for a in arrays))
+
+    def frame(self, frame: TakenFrame) -> None:
+        """Append a camera's frame."""
+        name = frame.camera.encode()
+        self.write(b"p", PICTURE.pack(frame.tick, *frame.size, len(name)) + name + frame.content)
 
     def write(self, kind: bytes, payload: bytes) -> None:
         """Append a frame; it survives the process on return, and power loss once it is synced.

@@ -8,6 +8,7 @@ from typing import Literal
 
 from robotrl.data.admission import oddities, require_admissible
 from robotrl.data.annotations import list_annotations
+from robotrl.data.camera_layers import check_layers
 from robotrl.data.durable import lock_is_held
 from robotrl.data.entry import JOURNAL, StoreEntry, read_entry
 from robotrl.data.episode_file import SUFFIX
@@ -25,6 +26,7 @@ _IN_STORE = frozenset({"store.json", "writers", "annotations", "cameras", "cache
 _IN_WRITER = frozenset({"lock", "staging", "episodes", "segments", "spills", JOURNAL, "quarantine"})
 _RECOVER = "run `robotrl data recover`"
 _PACK = "run `robotrl data pack`, which writes it anew; the store itself reads by the journal"
+_RENDER = "delete the file, and `robotrl data render` the layer again where the episode is there"
 _FOREIGN = "move it away; the store never reads it"
 
 
@@ -60,7 +62,8 @@ def verify_store(store: EpisodeStore, *, progress: Progress | None = None) -> li
         findings += _episode(journals[name].entries[line], store.spec, fingerprint)
         if progress is not None:
             progress(count, len(live))
-    return findings
+    pictures = check_layers(store.root, (journals[name].entries[line] for name, line in sorted(live)))
+    return [*findings, *(Finding("error", path, problem, _RENDER) for path, problem in pictures)]
 
 
 def _tolerant(directory: Path) -> WriterJournal:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from robotrl.data.frames import EncodedFrames, encode_frame
+from robotrl.data.frames import EncodedFrames, TakenFrame, encode_frame
 from robotrl.errors import ConfigurationError
 from robotrl.types import Bool, CameraFrames, Int64, Observation
 
@@ -31,16 +31,23 @@ class Film:
         """Ticks from `tick` (N,) until the next frame of any world in `mask` (N,) is due."""
         return int((self._every - tick[mask] % self._every).min(initial=self._every))
 
-    def take(self, observation: Observation, mask: Bool) -> None:
-        """Keep the frames of the worlds in `mask` (N,) that are due at the observation's tick; repeats are left out."""
+    def take(self, observation: Observation, mask: Bool) -> list[tuple[int, TakenFrame]]:
+        """Keep the frames of the worlds in `mask` (N,) that are due at the observation's tick; repeats are left out.
+
+        Returns the frames that were kept, each with its world.
+        """
+        taken: list[tuple[int, TakenFrame]] = []
         for row in np.flatnonzero(mask & (observation.tick % self._every == 0)):
             reel, tick = self._reels[row], int(observation.tick[row])
             if tick in reel.ticks[-1:]:
                 continue
             reel.ticks.append(tick)
             for name, images in observation.images.items():
-                reel.size[name] = (images.shape[1], images.shape[2])
-                reel.chunks.setdefault(name, []).append(encode_frame(images[row]))
+                frame = TakenFrame(name, tick, (images.shape[1], images.shape[2]), encode_frame(images[row]))
+                reel.size[name] = frame.size
+                reel.chunks.setdefault(name, []).append(frame.content)
+                taken.append((int(row), frame))
+        return taken
 
     def finish(self, row: int) -> dict[str, CameraFrames]:
         """The frames of the episode that ended in world `row`, which begins a new one."""

@@ -67,8 +67,6 @@ class Rollout:
         critic: tells the operator each world's success probability.
         clock: paces ticks; simulated time when None.
         pushes: added to what is requested before it is executed; none when None.
-        spill: where running episodes log their ticks, so that a crash costs at most one of them; nowhere when None.
-            An `EpisodeWriter` has it as `spills`, and deletes an episode's log once it is committed.
         camera_every: render and keep the cameras' frames of every so many state rows; none when 0.
     """
 
@@ -82,7 +80,6 @@ class Rollout:
         critic: Critic | None = None,
         clock: Clock | None = None,
         pushes: Pushes | None = None,
-        spill: SpillDirectory | None = None,
         camera_every: int = 0,
     ) -> None:
         self.environment, self.policy, self.execution, self.origin = environment, policy, execution, origin
@@ -95,10 +92,10 @@ class Rollout:
         )
         self.recorder = Recorder(self.spec, n)
         self._pushes = pushes
-        self._spill = spill
         self._film = Film(n, camera_every) if camera_every else None
         self._pushed = np.zeros((n, self.spec.horizon, self.spec.action.size), np.float32)
         self._seed = np.full(n, -1, np.int64)
+        self._instruction = [""] * n
         self._running = np.zeros(n, bool)
         self._started = np.zeros(n, bool)
         self._human = np.zeros(n, bool)
@@ -106,15 +103,20 @@ class Rollout:
         self._executed = np.zeros((n, self.spec.action.size), np.float32)
         self._history = np.zeros((n, policy.history, self.spec.state.size), np.float32)
 
-    def run(self, starts: Sequence[int] | Int64) -> Iterator[Episode]:
+    def run(self, starts: Sequence[int] | Int64, spill: SpillDirectory | None = None) -> Iterator[Episode]:
         """Yield the episodes of `starts` (seeds) as they finish.
 
         With an operator whose budget is spent, remaining starts are not begun; running episodes finish.
+
+        Args:
+            starts: seeds.
+            spill: where running episodes log their ticks, so that a crash costs none but the last of them; nowhere
+                when None. An `EpisodeWriter` has it as `spills`, and deletes an episode's log once it is committed.
         """
         if len(starts) == 0:
             raise ConfigurationError("no starts to roll out: expected at least one seed")
         queue = [int(s) for s in starts][::-1]
-        observation = self._fill(queue)
+        observation = self._fill(queue, spill)
         loop_tick = 0
         while self._running.any():
             self.clock.pace(loop_tick)
@@ -125,9 +127,9 @@ class Rollout:
             loop_tick += transition.valid.shape[1]
             yield from self._finished(transition)
             if queue and not self._running.all() and not (self.operator and self.operator.exhausted):
-                observation = self._fill(queue)
+                observation = self._fill(queue, spill)
 
-    def _fill(self, queue: list[int]) -> Observation:
+    def _fill(self, queue: list[int], spill: SpillDirectory | None) -> Observation:
         """Reset idle worlds to the next starts."""
         rows = np.flatnonzero(~self._running)[: len(queue)]
         mask = np.zeros_like(self._running)
@@ -135,9 +137,10 @@ class Rollout:
         self._seed[rows] = [queue.pop() for _ in rows]
         observation = self.environment.reset(self._seed, mask)
         self.recorder.begin(rows, observation)
-        if self._spill is not None:
-            for row in rows:
-                self.recorder.spill(int(row), self._spill, self._meta(int(row), ""))
+        for row in rows:
+            self._instruction[row] = observation.instruction[row]
+            if spill is not None:
+                self.recorder.spill(int(row), spill, self._meta(int(row), ""))
         self._executed[rows] = hold_action(self.spec, observation.state[rows])
         self.executor.new_epoch(rows, self._executed[rows])
         if self._pushes is not None:
@@ -152,7 +155,7 @@ class Rollout:
         # A reset renders nothing; a step in which no world moves does.
         still = np.zeros((len(mask), 1, self.spec.action.size), np.float32)
         observation = self.environment.step(still, np.zeros_like(mask), render=True).observation
-        self._film.take(observation, mask)
+        self.recorder.frames(self._film.take(observation, mask))
         return observation
 
     def _consult(self, observation: Observation) -> tuple[Command | None, Float32]:
@@ -191,7 +194,7 @@ class Rollout:
         transition = self.environment.step(actions, moving, render)
         self.recorder.ticks(transition, planned, command, probability)
         if self._film is not None and render:
-            self._film.take(transition.observation, moving)
+            self.recorder.frames(self._film.take(transition.observation, moving))
         for k in range(ticks):
             rows = np.flatnonzero(transition.valid[:, k])
             self._history[rows, :-1] = self._history[rows, 1:]
@@ -229,7 +232,7 @@ class Rollout:
         return EpisodeMeta(
             episode_id=seeds.episode_id(origin.run, origin.stage, seed),
             task=self.spec.task,
-            instruction=self.spec.instructions[0],
+            instruction=self._instruction[row],
             seed=seed,
             stage=origin.stage,
             source=origin.source,

@@ -1,11 +1,13 @@
 """Per-tick buffers of N running episodes, filled a whole batch at a time, cut into `Episode`s when they end."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from robotrl.data.frames import TakenFrame
 from robotrl.data.spill import SpillDirectory, SpillLog
 from robotrl.rollout.execution import ScheduledActions
 from robotrl.specs import EnvironmentSpec
@@ -80,6 +82,12 @@ class Recorder:
     def spill(self, row: int, spills: SpillDirectory, meta: EpisodeMeta) -> None:
         """Log the ticks of the episode that has just begun in world `row` to disk as well, while it runs."""
         self._logs[row] = spills.begin(meta, {name: self._arrays[name][row, 0] for name in _STATE_ROWS})
+
+    def frames(self, taken: Sequence[tuple[int, TakenFrame]]) -> None:
+        """Log camera frames of running episodes, each with its world, where they are logged at all."""
+        for row, frame in taken:
+            if row in self._logs:
+                self._logs[row].frame(frame)
 
     def chunk(self, chunk: ActionChunk) -> Int64:
         """Note proposed chunks; returns their index (n,) in each episode's chunk table."""

@@ -38,9 +38,8 @@ def main(root: str) -> None:
             person,
             Judge(),
             clock,
-            spill=writer.spills,
         )
-        for episode in rollout.run(seed_range("train").block(100)):
+        for episode in rollout.run(seed_range("train").block(100), writer.spills):
             writer.on_episode(episode)
             print(episode.meta.episode_id, flush=True)
 

@@ -413,9 +413,17 @@ def test_an_export_takes_the_episodes_that_are_asked_for(data, run, tmp_path):
     assert ids(tmp_path / "again") == [IDS[3]]
 
 
-def test_an_export_says_which_corrections_it_leaves_behind(data, run, tmp_path):
-    assert data("relabel", run, IDS[2], "--outcome", "success", "--reason", "r")[0] == 0
-    assert IDS[2] in data("export", run, tmp_path / "set")[1]
+@pytest.mark.parametrize("target", ["set", "set.hdf5"])
+def test_an_export_writes_what_was_corrected_and_says_so(data, run, tmp_path, target):
+    before = {e.episode_id: e.meta for e in EpisodeStore.open(run / "store").snapshot().entries}[IDS[2]]
+    assert before.outcome != "success"
+    words = ("--outcome", "success", "--instruction", "do it well", "--reason", "r")
+    assert data("relabel", run, IDS[2], *words)[0] == 0
+    assert IDS[2] in data("export", run, tmp_path / target)[1]
+    assert data("import", tmp_path / target, tmp_path / "again")[0] == 0
+    after = {e.episode_id: e.meta for e in EpisodeStore.open(tmp_path / "again").snapshot().entries}[IDS[2]]
+    assert (after.outcome, after.instruction) == ("success", "do it well")
+    assert replace(after, outcome=before.outcome, instruction=before.instruction) == before
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,20 @@ def test_odd_values_are_kept_and_reported(store, caplog):
         assert "'joint.1' leaves [-3, 3] rad at 1 rows, first 17 at row 3" in text
 
 
+def test_a_joint_that_gives_way_at_its_stop_is_nothing_odd(store):
+    state, action = EPISODES[0].state.copy(), EPISODES[0].action.copy()
+    low, high = store.spec.state.low[1], store.spec.state.high[1]
+    state[3, 1] = high + 0.04 * (high - low)
+    bent = replace(EPISODES[0], state=state, meta=replace(EPISODES[0].meta, episode_id="bent"))
+    action[2, 0] = store.spec.action.high[0] + 0.04 * (store.spec.action.high[0] - store.spec.action.low[0])
+    asked = replace(EPISODES[0], action=action, meta=replace(EPISODES[0].meta, episode_id="asked"))
+    with store.writer() as writer:
+        writer.on_episode(bent)
+        writer.on_episode(asked)
+    assert [line for line in problems(store) if "bent" in line] == []
+    assert [line for line in problems(store) if "asked" in line]
+
+
 def test_an_episode_of_another_environment_that_was_copied_in_is_quarantined(store, directory, tmp_path):
     other = EpisodeStore.create(tmp_path / "other", builders.spec(task="pick_place"))
     foreign = builders.episode(5, seed=9, takeover=None)

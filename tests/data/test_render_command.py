@@ -63,6 +63,19 @@ def test_a_layer_has_a_picture_of_every_second_state_and_is_rendered_once(capsys
     assert main(["data", "verify", str(run)]) == 0
 
 
+def test_verify_finds_a_damaged_picture_of_a_layer_and_one_of_no_episode(capsys, run):
+    assert main(["data", "render", str(run), "hurt", "--every", "4"]) == 0
+    first, second = sorted((run / "store" / "cameras" / "hurt").iterdir())
+    content = bytearray(first.read_bytes())
+    content[content.index(b"\xff\xd8") + 200] ^= 0xFF
+    first.write_bytes(content)
+    second.rename(second.with_name("0123456789abcdef.zarr.zip"))
+    capsys.readouterr()
+    assert main(["data", "verify", str(run)]) == 2
+    told = capsys.readouterr().out
+    assert "its CRC-32C is wrong" in told and "no such episode" in told
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -206,16 +206,17 @@ def test_a_full_disk_ends_the_log_with_a_warning_and_not_the_episode(tmp_path, m
 
 
 def test_a_rollout_spills_exactly_what_it_records(tmp_path):
-    world = MujocoEnvironment(Insert(time_limit_s=2.0), worlds=2, threads=1)
+    world = MujocoEnvironment(Insert(time_limit_s=2.0), worlds=2, camera_height=24, camera_width=32)
     spills = SpillDirectory(tmp_path, world.spec)
     expert = Expert(world.spec, 2)
     person = SimulatedOperator(world.spec, expert, OperatorConfig(reaction_s=0.2), 2)
     origin = Origin("run", "drive")
-    rollout = Rollout(world, ExpertPolicy(expert), Execution(execute=1), origin, person, Judge(), spill=spills)
-    for episode in rollout.run(seed_range("train").block(4)):
+    rollout = Rollout(world, ExpertPolicy(expert), Execution(execute=1), origin, person, Judge(), camera_every=10)
+    for episode in rollout.run(seed_range("train").block(4), spills):
         spilled = read_spill(tmp_path / f"{episode.meta.episode_id}.spill", world.spec)
         assert (spilled.meta.outcome, spilled.meta.source) == (None, episode.meta.source)
         assert_same(replace(spilled, meta=episode.meta), episode)
+        assert spilled.cameras["front"].frames[:].std() > 5
     world.close()
     spills.close()
 

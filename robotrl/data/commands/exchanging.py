@@ -50,7 +50,7 @@ def _export(options: Namespace) -> None:
         store = open_store(path)
         corrections = read_corrections(store)
         snapshot = filtered(store.snapshot(), corrections, options)
-        selections.append(Selection(store.spec, snapshot))
+        selections.append(Selection(store.spec, snapshot, corrections))
         corrected += [i for i in snapshot.ids if i in corrections.by_id]
     done = _write(_format(options, options.target), selections, options.target)
     if options.json:
@@ -58,7 +58,7 @@ def _export(options: Namespace) -> None:
         return
     pairs({"written": options.target, "episodes": done.episodes, "ticks": done.ticks})
     if corrected:
-        print(f"  the recorded outcome and instruction were written, not the corrected ones, of {shown(corrected)}")
+        print(f"  outcome and instruction as corrected were written of {shown(corrected)}")
     hint(f"robotrl data import {shlex.quote(str(options.target))} stores/again")
 
 

@@ -2,28 +2,30 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from robotrl.data.corrections import Corrections, read_corrections
 from robotrl.data.entry import StoreEntry
 from robotrl.data.snapshot import StoreSnapshot
 from robotrl.data.store import EpisodeStore
 from robotrl.errors import DataError
 from robotrl.specs import EnvironmentSpec
-from robotrl.types import Episode
+from robotrl.types import Episode, EpisodeMeta
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Episodes of one environment."""
+    """Episodes of one environment, and what was said of them since they were recorded."""
 
     spec: EnvironmentSpec
     snapshot: StoreSnapshot
+    corrections: Corrections
 
     @staticmethod
     def of(store: EpisodeStore) -> "Selection":
         """All episodes of the store at this moment."""
-        return Selection(store.spec, store.snapshot())
+        return Selection(store.spec, store.snapshot(), read_corrections(store))
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,18 @@ class Item:
     entry: StoreEntry
 
     @property
+    def meta(self) -> EpisodeMeta:
+        """Its metadata as corrected."""
+        return self.selection.corrections.meta(self.entry.meta)
+
+    @property
     def instruction(self) -> str:
         """What the robot was told, or the task's name where nobody told it anything."""
-        return self.entry.meta.instruction or self.entry.meta.task
+        return self.meta.instruction or self.meta.task
 
     def read(self, *, verify: bool = True) -> Episode:
-        """The episode."""
-        return self.selection.snapshot.read(self.entry, verify=verify)
+        """The episode, its metadata as corrected."""
+        return replace(self.selection.snapshot.read(self.entry, verify=verify), meta=self.meta)
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,10 @@ class Export:
     def fingerprint(self, purpose: str) -> str:
         """Hex digits that change with any episode and with `purpose`."""
         lines = [f"{purpose} {' '.join(self.environments)}"]
-        lines += [f"{item.entry.episode_id} {item.entry.size} {item.entry.crc}" for item in self.items]
+        lines += [
+            f"{item.entry.episode_id} {item.entry.size} {item.entry.crc} {item.meta.outcome} {item.meta.instruction}"
+            for item in self.items
+        ]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
