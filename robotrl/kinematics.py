@@ -17,8 +17,8 @@ from robotrl.types import Float64
 _PERMUTATION = np.array([[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]])
 _SIGN = np.array([[1.0, 1.0, 1.0, 1.0], [-1.0, 1.0, -1.0, 1.0], [-1.0, 1.0, 1.0, -1.0], [-1.0, -1.0, 1.0, 1.0]])
 
-# Entry (i, j) of a rotation matrix, at 3 i + j, is 2 (first + sign · second), or 1 minus that on the diagonal, where first
-# and second are products of two components: number 4 a + b is that of components a and b.
+# Entry (i, j) of a rotation matrix, at 3 i + j, is 2 (first + sign · second), on the diagonal 1 minus that; first and
+# second are products of two components, of which number 4 a + b is that of a and b.
 _FIRST = np.array([10, 6, 7, 6, 5, 11, 7, 11, 5])
 _SECOND = np.array([15, 3, 2, 3, 15, 1, 2, 1, 10])
 _SECOND_SIGN = np.array([1.0, -1.0, 1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0])
@@ -35,8 +35,9 @@ def quaternion_multiply(left: Float64, right: Float64) -> Float64:
 def quaternion_from_yaw(yaw: Float64) -> Float64:
     """Rotation about z by `yaw` (...) rad, as (..., 4)."""
     half = 0.5 * np.asarray(yaw, dtype=np.float64)
-    zero = np.zeros_like(half)
-    return np.stack([np.cos(half), zero, zero, np.sin(half)], axis=-1)
+    out = np.zeros((*half.shape, 4))
+    out[..., 0], out[..., 3] = np.cos(half), np.sin(half)
+    return out
 
 
 def quaternion_to_matrix(quaternion: Float64) -> Float64:
