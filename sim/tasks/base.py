@@ -130,10 +130,14 @@ def lost(target: Pose, area: Area) -> Bool:
 
 def place_in(areas: Sequence[Area], spread: float, rng: np.random.Generator) -> NDArray[np.float64]:
     """A random place in each of the areas, (n, 2) x and y in m; `spread` 1 uses all of an area, 0 its centre."""
-    bounds = np.array(areas)
-    low, high = bounds[:, 0::2], bounds[:, 1::2]
-    inward = 0.5 * (1.0 - spread) * (high - low)
-    return rng.uniform(low + inward, high - inward)
+    # Plain numbers, as NumPy's broadcasting costs more than the draws.
+    shrink = 0.5 * (1.0 - spread)
+
+    def between(low: float, high: float) -> float:
+        inward = shrink * (high - low)
+        return rng.uniform(low + inward, high - inward)
+
+    return np.array([(between(*area[:2]), between(*area[2:])) for area in areas])
 
 
 def box_xml(
