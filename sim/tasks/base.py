@@ -69,7 +69,10 @@ def _each(bound: float | tuple[float, ...], block: Block) -> tuple[float, ...]:
 
 def stack(blocks: Sequence[Block]) -> Float32:
     """The values of `blocks` side by side, (..., size) float32."""
-    return np.concatenate([b.values for b in blocks], axis=-1, dtype=np.float32)
+    values = [b.values for b in blocks]
+    # The blocks differ in layout; without an array to write into, the result would too.
+    out = np.empty((*values[0].shape[:-1], sum(v.shape[-1] for v in values)), np.float32)
+    return np.concatenate(values, axis=-1, out=out, casting="same_kind")
 
 
 @dataclass(frozen=True)
@@ -201,8 +204,11 @@ class View:
         """Poses of the named frames."""
         if names not in self._chains:
             self._chains[names] = ForwardKinematics(self.scene, [self.scene.frame(n) for n in names])
-        transforms = self._chains[names](physics)
-        return [Pose(transforms[..., i, :3, 3], transforms[..., i, :3, :3]) for i in range(len(names))]
+        transforms, lead = self._chains[names](physics)[..., :3, :], physics.ndim - 1
+        # With the batch innermost in memory, whatever is computed from the poses runs in long loops.
+        transforms = transforms.transpose(lead, lead + 1, lead + 2, *range(lead)).copy()
+        transforms = transforms.transpose(*range(3, 3 + lead), 0, 1, 2)
+        return [Pose(transforms[..., i, :, 3], transforms[..., i, :, :3]) for i in range(len(names))]
 
     def opening(self, physics: Float64, arm: Arm | None = None) -> Float64:
         """Distance (...) m between the finger pads of `arm`, of the first one when None."""
