@@ -5,9 +5,12 @@ over `mj_step` that reads nothing: the bound. *engine* adds threads and divergen
 platform needs: limits, observations, rewards, successes, endings. The Gymnasium peers are the thinnest environment of
 the task that one would write by hand: one `MjData` a world, poses read from MuJoCo, a scalar success test, no
 rewards. Rates count the processor time of all processes and threads, so that other work on the machine matters less.
+Threads are measured on the wall clock, against two processes that replay half of the worlds each, as *bare*.
 
-    uv run python benchmarks/sim.py          # a table
+    uv run python benchmarks/sim.py          # a table for every task and robot
     uv run python benchmarks/sim.py --json   # and one line of JSON at the end
+
+In the JSON, a task on the first of its robots is called `task`, on another one `task/robot`.
 """
 
 import argparse
@@ -17,8 +20,9 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -35,14 +39,19 @@ from sim import scene
 from sim.engine import Engine
 from sim.environment import MujocoEnvironment
 from sim.experts import Expert
-from sim.robots import PANDA
-from sim.tasks.base import Task
-from sim.tasks.insert import Insert
-from sim.tasks.pick_place import PickPlace
+from sim.robots import PANDA, robot_called
+from sim.tasks import TASKS, Task
 
-TASKS: dict[str, Task] = {"insert": Insert(), "pick_place": PickPlace()}
+PAIRS = [(task, robot) for task in sorted(TASKS) for robot in TASKS[task].robots]
 CHUNK = 8
 """Ticks between two looks at the policy in the main job."""
+LONGEST = 96
+"""Ticks to replay, at most."""
+BY_HAND = ("insert", "pick_place")
+"""Tasks that `GymnasiumTask` is written for, on the panda."""
+
+Contender = tuple[Callable[[], None], int, tuple[int, ...]]
+"""What to run, how many control steps that is, and the processes beside this one that do it."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,7 @@ class Replay:
     """What everybody replays: `starts` (N, X) and executed `actions` (N, T, A) of worlds that all run to the end."""
 
     task: Task
+    robot: str
     seeds: np.ndarray
     starts: Float64
     actions: Float32
@@ -58,44 +68,59 @@ class Replay:
     def steps(self) -> int:
         return self.actions.shape[0] * self.actions.shape[1]
 
+    @property
+    def controls(self) -> Float64:
+        return robot_called(self.robot).controls(self.actions)
 
-def record(task: Task, worlds: int) -> Replay:
+    def part(self, worlds: slice) -> "Replay":
+        return replace(self, seeds=self.seeds[worlds], starts=self.starts[worlds], actions=self.actions[worlds])
+
+    def model(self) -> mujoco.MjModel:
+        robot = robot_called(self.robot)
+        return scene.compile_model(self.task.name, robot, self.task.objects(robot))
+
+
+def record(task: Task, robot: str, worlds: int) -> Replay:
     """Expert actions until the first world ends, cut to whole chunks."""
-    env = MujocoEnvironment(task, worlds)
+    env = MujocoEnvironment(task, worlds, robot=robot)
     expert, rows, everyone = Expert(env.spec, worlds), np.arange(worlds), np.ones(worlds, np.bool_)
     seeds = seed_range("train").block(worlds)
     observation = env.reset(seeds, everyone)
     expert.reset(rows, seeds)
     starts, actions = observation.physics.copy(), []
-    while True:
+    while len(actions) < LONGEST:
         transition = env.step(expert.act(observation, rows)[:, None], everyone)
         observation = transition.observation
         if (transition.terminated | transition.truncated).any():
             break
         actions.append(transition.actions[:, 0])
+    env.close()
     length = len(actions) // CHUNK * CHUNK
-    return Replay(task, seeds, starts, np.stack(actions, axis=1)[:, :length])
+    if not length:
+        sys.exit(
+            f"{task.name} on {robot}: a world ended after {len(actions)} ticks, before the first {CHUNK} were over"
+        )
+    return Replay(task, robot, seeds, starts, np.stack(actions, axis=1)[:, :length])
 
 
 def bare(replay: Replay) -> Callable[[], None]:
     """The bound: nothing but `mj_step`."""
-    model = scene.compile_model(replay.task.name, PANDA, replay.task.objects(PANDA))
-    data, controls = mujoco.MjData(model), PANDA.controls(replay.actions)
+    model, controls, substeps = replay.model(), replay.controls, robot_called(replay.robot).substeps
+    data = mujoco.MjData(model)
 
     def run() -> None:
         for start, path in zip(replay.starts, controls, strict=True):
             mujoco.mj_setState(model, data, start, scene.PHYSICS)
             for control in path:
                 data.ctrl[:] = control
-                mujoco.mj_step(model, data, PANDA.substeps)
+                mujoco.mj_step(model, data, substeps)
 
     return run
 
 
 def engine(replay: Replay, threads: int = 1) -> Callable[[], None]:
     """The engine alone, one call a chunk."""
-    model = scene.compile_model(replay.task.name, PANDA, replay.task.objects(PANDA))
-    stepper, controls = Engine(model, threads, PANDA.substeps), PANDA.controls(replay.actions)
+    stepper, controls = Engine(replay.model(), threads, robot_called(replay.robot).substeps), replay.controls
 
     def run() -> None:
         physics = replay.starts
@@ -108,7 +133,8 @@ def engine(replay: Replay, threads: int = 1) -> Callable[[], None]:
 def environment(replay: Replay, ticks: int, threads: int = 1) -> Callable[[], None]:
     """The environment, `ticks` control ticks a call."""
     worlds = len(replay.seeds)
-    env, everyone = MujocoEnvironment(replay.task, worlds, threads), np.ones(worlds, np.bool_)
+    env = MujocoEnvironment(replay.task, worlds, threads, replay.robot)
+    everyone = np.ones(worlds, np.bool_)
 
     def run() -> None:
         env.reset(replay.seeds, everyone)
@@ -184,28 +210,36 @@ def processor_s(processes: tuple[int, ...] = ()) -> float:
     return total
 
 
-def rates(contenders: dict[str, tuple[Callable[[], None], int, tuple[int, ...]]], rounds: int) -> dict[str, np.ndarray]:
-    """Control steps per core-second of each, (rounds,); a contender is (run, steps, its processes).
+def rates(contenders: dict[str, Contender], budget_s: float) -> dict[str, np.ndarray]:
+    """Control steps per core-second of each, (rounds,), in about `budget_s` of wall time, three rounds at least.
 
     Within a round everybody runs once, so that a ratio within it is fair when the machine's speed drifts; in an order
     drawn anew, because whoever follows a run on all cores finds them throttled.
     """
     found: dict[str, list[float]] = {name: [] for name in contenders}
-    order = np.random.default_rng(0)
-    for _ in range(rounds):
+    order, begin, rounds = np.random.default_rng(0), time.perf_counter(), 0
+    while rounds < 3 or (time.perf_counter() - begin) * (rounds + 1) / rounds < budget_s:
         for name in order.permutation(list(contenders)):
             run, steps, processes = contenders[name]
             start = processor_s(processes)
             run()
             found[name].append(steps / (processor_s(processes) - start))
+        rounds += 1
     return {name: np.array(values) for name, values in found.items()}
 
 
-def measure(task: Task, worlds: int, rounds: int) -> dict[str, np.ndarray]:
-    """Rates of all contenders on one task."""
-    replay = record(task, worlds)
+def measure(replay: Replay, budget_s: float) -> dict[str, np.ndarray]:
+    """Rates of all contenders on one task and robot."""
+    contenders: dict[str, Contender] = {
+        "bare": (bare(replay), replay.steps, ()),
+        "engine": (engine(replay), replay.steps, ()),
+        "environment": (environment(replay, CHUNK), replay.steps, ()),
+        "environment_each_tick": (environment(replay, 1), replay.steps, ()),
+    }
+    if replay.task.name not in BY_HAND or replay.robot != PANDA.name:
+        return rates(contenders, budget_s)
     # One process a world: as many worlds as there could be on a small machine, replayed more than once.
-    few = Replay(task, replay.seeds[:4], replay.starts[:4], replay.actions[:4])
+    few = replay.part(slice(4))
     sync, sync_vector = gymnasium_vector(replay, "sync")
     async_, async_vector = gymnasium_vector(few, "async")
 
@@ -214,86 +248,117 @@ def measure(task: Task, worlds: int, rounds: int) -> dict[str, np.ndarray]:
             async_()
 
     workers = tuple(p.pid for p in async_vector.processes)
-    found = rates(
-        {
-            "bare": (bare(replay), replay.steps, ()),
-            "engine": (engine(replay), replay.steps, ()),
-            "environment": (environment(replay, CHUNK), replay.steps, ()),
-            "environment_each_tick": (environment(replay, 1), replay.steps, ()),
-            "gymnasium_sync": (sync, replay.steps, ()),
-            "gymnasium_async": (async_often, 8 * few.steps, workers),
-        },
-        rounds,
-    )
+    contenders["gymnasium_sync"] = sync, replay.steps, ()
+    contenders["gymnasium_async"] = async_often, 8 * few.steps, workers
+    found = rates(contenders, budget_s)
     sync_vector.close()
     async_vector.close()
     return found
 
 
-def bare_worker(task_name: str, worlds: int, barrier: Barrier, results: "multiprocessing.Queue[float]") -> None:
-    """Replay in a process of its own, in step with another; reports the wall time."""
-    run = bare(record(TASKS[task_name], worlds))
-    run()
-    for _ in range(3):
-        barrier.wait()
-        start = time.perf_counter()
+class BareProcesses:
+    """Two processes that replay, each half of the worlds, at the same time."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.barrier, self._seconds = context.Barrier(3), context.Queue()
+        self._work = [context.Queue() for _ in range(2)]
+        self._processes = [
+            context.Process(target=replay_bare, args=(queue, self.barrier, self._seconds)) for queue in self._work
+        ]
+        for process in self._processes:
+            process.start()
+
+    def give(self, replay: Replay, rounds: int) -> None:
+        """Let them replay this so often, each time when the barrier falls."""
+        middle = len(replay.seeds) // 2
+        for queue, half in zip(self._work, (slice(middle), slice(middle, None)), strict=True):
+            queue.put((replay.part(half), rounds))
+
+    def rate(self) -> float:
+        """Control steps per second of both together in the next round."""
+        self.barrier.wait()
+        return sum(self._seconds.get() for _ in self._processes)
+
+    def close(self) -> None:
+        for queue, process in zip(self._work, self._processes, strict=True):
+            queue.put(None)
+            process.join()
+
+
+def replay_bare(work: "Queue[tuple[Replay, int] | None]", barrier: Barrier, rates: "Queue[float]") -> None:
+    """What each of the two processes does."""
+    while (job := work.get()) is not None:
+        replay, rounds = job
+        run = bare(replay)
         run()
-        results.put(time.perf_counter() - start)
+        for _ in range(rounds):
+            barrier.wait()
+            start = time.perf_counter()
+            run()
+            rates.put(replay.steps / (time.perf_counter() - start))
 
 
-def thread_scaling(task_name: str, worlds: int) -> float:
-    """Wall-clock rate of the environment on two threads over that of two bare processes at the same time."""
-    context = multiprocessing.get_context("spawn")
-    barrier, results = context.Barrier(3), context.Queue()
-    half = worlds // 2
-    workers = [context.Process(target=bare_worker, args=(task_name, half, barrier, results)) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    replay = record(TASKS[task_name], worlds)
+def thread_scaling(replay: Replay, processes: BareProcesses, rounds: int = 7) -> float:
+    """Rate of the environment on two threads over that of two bare processes just before, on the wall clock."""
     run = environment(replay, CHUNK, threads=2)
     run()
+    processes.give(replay, rounds)
     ratios = []
-    for _ in range(3):
-        barrier.wait()
-        bare_s = max(results.get(), results.get())
+    for _ in range(rounds):
+        bound = processes.rate()
         start = time.perf_counter()
         run()
-        ratios.append(bare_s / (time.perf_counter() - start))
-    for worker in workers:
-        worker.join()
+        ratios.append(replay.steps / (time.perf_counter() - start) / bound)
     return float(np.median(ratios))
+
+
+def row(found: dict[str, np.ndarray], scaling: float) -> dict[str, float]:
+    """What the JSON says of a task and robot."""
+    ratio = {k: float(np.median(v / found["bare"])) for k, v in found.items()}
+    rate = {k: float(np.median(v)) for k, v in found.items()}
+    return {
+        "control_steps_per_core_s": rate["environment"],
+        "ratio_to_bound": ratio["environment"],
+        "ratio_to_bound_each_tick": ratio["environment_each_tick"],
+        "thread_scaling": scaling,
+        **{f"{k}_over_bare": v for k, v in ratio.items()},
+        **{f"{k}_steps_per_core_s": v for k, v in rate.items()},
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one line of JSON at the end")
     parser.add_argument("--worlds", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=120, help="to spend on the rounds of all tasks and robots")
     options = parser.parse_args()
     report: dict[str, dict[str, float]] = {}
-    for name, task in TASKS.items():
-        found = measure(task, options.worlds, options.rounds)
-        ratio = {k: float(np.median(v / found["bare"])) for k, v in found.items()}
-        rate = {k: float(np.median(v)) for k, v in found.items()}
-        report[name] = {
-            "control_steps_per_core_s": rate["environment"],
-            "ratio_to_bound": ratio["environment"],
-            "ratio_to_bound_each_tick": ratio["environment_each_tick"],
-            **{f"{k}_over_bare": v for k, v in ratio.items()},
-            **{f"{k}_steps_per_core_s": v for k, v in rate.items()},
-        }
-        print(f"\n{name}: {options.worlds} worlds, expert actions, mujoco {mujoco.__version__}")
-        print(f"{'median of ' + str(options.rounds) + ' rounds':24s}{'control steps / core-s':>24s}{'of bare':>10s}")
+    processes = BareProcesses()
+    for task, robot in PAIRS:
+        replay = record(TASKS[task](), robot, options.worlds)
+        found = measure(replay, options.seconds / len(PAIRS))
+        scaling = thread_scaling(replay, processes)
+        name = task if robot == TASKS[task].robots[0] else f"{task}/{robot}"
+        report[name] = figures = row(found, scaling)
+        print(f"\n{task} on {robot}: {options.worlds} worlds, expert actions, mujoco {mujoco.__version__}")
+        print(
+            f"{'median of ' + str(len(found['bare'])) + ' rounds':24s}{'control steps / core-s':>24s}{'of bare':>10s}"
+        )
         for contender in found:
-            print(f"{contender:24s}{rate[contender]:24,.0f}{ratio[contender]:10.0%}")
-    scaling = thread_scaling("insert", options.worlds)
-    print(f"\ntwo threads against two bare processes (wall clock): {scaling:.0%}")
+            rate, ratio = figures[f"{contender}_steps_per_core_s"], figures[f"{contender}_over_bare"]
+            print(f"{contender:24s}{rate:24,.0f}{ratio:10.0%}")
+        print(f"two threads against two bare processes (wall clock): {scaling:.0%}", flush=True)
+    processes.close()
     if options.json:
+        peers = ("gymnasium_sync", "gymnasium_async")
+        best = {k: max(r[f"{k}_over_bare"] for r in report.values() if f"{k}_over_bare" in r) for k in peers}
         summary = {
             "tasks": report,
             "min_ratio_to_bound": min(r["ratio_to_bound"] for r in report.values()),
             "control_steps_per_core_s": min(r["control_steps_per_core_s"] for r in report.values()),
-            "thread_scaling": scaling,
+            "thread_scaling": min(r["thread_scaling"] for r in report.values()),
+            "peers": {name: {"ratio_to_bound": ratio} for name, ratio in best.items()},
             "mujoco": mujoco.__version__,
         }
         print(json.dumps(summary))

@@ -6,6 +6,7 @@ stack of 4 × 4 products.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +16,12 @@ from robotrl.types import Float64
 # Left component k times the right quaternion: row k says which right component lands in each slot, and its sign.
 _PERMUTATION = np.array([[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]])
 _SIGN = np.array([[1.0, 1.0, 1.0, 1.0], [-1.0, 1.0, -1.0, 1.0], [-1.0, 1.0, 1.0, -1.0], [-1.0, -1.0, 1.0, 1.0]])
+
+# Entry (i, j) of a rotation matrix, at 3 i + j, is 2 (first + sign · second), on the diagonal 1 minus that; first and
+# second are products of two components, of which number 4 a + b is that of a and b.
+_FIRST = np.array([10, 6, 7, 6, 5, 11, 7, 11, 5])
+_SECOND = np.array([15, 3, 2, 3, 15, 1, 2, 1, 10])
+_SECOND_SIGN = np.array([1.0, -1.0, 1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0])
 
 
 def quaternion_multiply(left: Float64, right: Float64) -> Float64:
@@ -28,19 +35,20 @@ def quaternion_multiply(left: Float64, right: Float64) -> Float64:
 def quaternion_from_yaw(yaw: Float64) -> Float64:
     """Rotation about z by `yaw` (...) rad, as (..., 4)."""
     half = 0.5 * np.asarray(yaw, dtype=np.float64)
-    zero = np.zeros_like(half)
-    return np.stack([np.cos(half), zero, zero, np.sin(half)], axis=-1)
+    out = np.zeros((*half.shape, 4))
+    out[..., 0], out[..., 3] = np.cos(half), np.sin(half)
+    return out
 
 
 def quaternion_to_matrix(quaternion: Float64) -> Float64:
     """Rotation matrices (..., 3, 3) whose columns are the frame's axes."""
-    w, x, y, z = (quaternion[..., i] for i in range(4))
-    entries = [
-        *(1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)),
-        *(2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)),
-        *(2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)),
-    ]
-    return np.stack(entries, axis=-1).reshape(*quaternion.shape[:-1], 3, 3)
+    # All entries at once, with the batch innermost: few calls for a few worlds, long loops for many.
+    parts = np.ascontiguousarray(np.moveaxis(quaternion, -1, 0))
+    products = (parts[:, None] * parts).reshape(16, *parts.shape[1:])
+    sign = _SECOND_SIGN.reshape(9, *[1] * (parts.ndim - 1))
+    entries = 2.0 * (products[_FIRST] + sign * products[_SECOND])
+    entries[::4] = 1.0 - entries[::4]
+    return np.moveaxis(entries, 0, -1).reshape(*quaternion.shape[:-1], 3, 3)
 
 
 def quaternion_from_matrix(matrix: Float64) -> Float64:
@@ -120,42 +128,84 @@ class ForwardKinematics:
                 index = scene.frames[index].parent
         self._order = [(i, scene.frames[i].parent) for i in sorted(needed)]
         chosen = {i: scene.frames[i] for i in sorted(needed)}
-        self._fixed = {i: _rigid(f) for i, f in chosen.items()}
-        self._hinges = [i for i, f in chosen.items() if f.joint == "hinge"]
-        self._slides = [i for i, f in chosen.items() if f.joint == "slide"]
+        self._fixed = {i: _rigid(f) for i, f in chosen.items() if f.joint is None}
+        self._hinges = _Joints.of([i for i, f in chosen.items() if f.joint == "hinge"], scene)
+        self._slides = _Joints.of([i for i, f in chosen.items() if f.joint == "slide"], scene)
         self._free = [i for i, f in chosen.items() if f.joint in ("free", "mocap")]
-        self._address = {i: f.address for i, f in chosen.items()}
-        self._constants = {i: _joint_constants(chosen[i], self._fixed[i]) for i in self._hinges + self._slides}
+        # The seven values of each, (M, 7).
+        self._free_columns = np.array([np.arange(7) + chosen[i].address for i in self._free], np.int64).reshape(-1, 7)
 
     def __call__(self, physics: Float64) -> Float64:
         """World transforms (..., F, 4, 4) of the frames for physics states (..., X)."""
         lead = physics.shape[:-1]
-        local = self._local(physics.reshape(-1, physics.shape[-1]))
+        flat = physics.reshape(-1, physics.shape[-1])
+        local = self._fixed | self._free_poses(flat)
+        if self._hinges.frames:
+            angles = self._hinges.values(flat)
+            local |= self._hinges.transforms(np.cos(angles), np.sin(angles))
+        if self._slides.frames:
+            ways = self._slides.values(flat)
+            local |= self._slides.transforms(np.zeros_like(ways), ways)
         world: dict[int, Float64] = {}
         for index, parent in self._order:
             world[index] = local[index] if parent < 0 else world[parent] @ local[index]
-        count = int(np.prod(lead))
-        stacked = [np.broadcast_to(world[i], (count, 4, 4)) for i in self._wanted]
-        return np.stack(stacked, axis=1).reshape(*lead, len(stacked), 4, 4)
+        out = np.empty((len(flat), len(self._wanted), 4, 4))
+        for k, index in enumerate(self._wanted):
+            out[:, k] = world[index]
+        return out.reshape(*lead, len(self._wanted), 4, 4)
 
-    def _local(self, physics: Float64) -> dict[int, Float64]:
-        """Transforms of the frames in their parents, (n, 4, 4), or (4, 4) where nothing moves; `physics` is (n, X)."""
-        local = dict(self._fixed)
-        for joints, hinge in ((self._hinges, True), (self._slides, False)):
-            if joints:
-                values = physics[:, [self._address[i] for i in joints], None, None]
-                constant, cosine, sine = (np.stack(m) for m in zip(*(self._constants[i] for i in joints), strict=True))
-                moved = np.cos(values) * cosine + np.sin(values) * sine if hinge else values * sine
-                moved = moved + constant
-                local |= {i: moved[:, k] for k, i in enumerate(joints)}
-        for i in self._free:
-            start = self._address[i]
-            transform = np.zeros((len(physics), 4, 4))
-            transform[:, :3, :3] = quaternion_to_matrix(physics[:, start + 3 : start + 7])
-            transform[:, :3, 3] = physics[:, start : start + 3]
-            transform[:, 3, 3] = 1.0
-            local[i] = transform
-        return local
+    def _free_poses(self, physics: Float64) -> dict[int, Float64]:
+        """Transforms (n, 4, 4) of the free and mocap frames in their parents; `physics` is (n, X)."""
+        if not self._free:
+            return {}
+        values = physics[:, self._free_columns]
+        transforms = np.zeros((*values.shape[:2], 4, 4))
+        transforms[..., :3, :3] = quaternion_to_matrix(values[..., 3:])
+        transforms[..., :3, 3] = values[..., :3]
+        transforms[..., 3, 3] = 1.0
+        return {frame: transforms[:, k] for k, frame in enumerate(self._free)}
+
+
+@dataclass(frozen=True)
+class _Joints:
+    """J hinges or J slides: the entries of their transforms K + C c + S s that move, `c` and `s` being their values.
+
+    `frames` and `addresses` (J,); `rest` (J, 4, 4) is K; `cosine` and `sine` (J, 3, m, 1) are C and S in the `columns`,
+    m of them, outside of which they are zero, and `constant` (J, 3, m, 1) is K there.
+    """
+
+    frames: list[int]
+    addresses: list[int]
+    rest: Float64
+    columns: slice
+    constant: Float64
+    cosine: Float64
+    sine: Float64
+
+    @classmethod
+    def of(cls, frames: list[int], scene: SceneSpec) -> "_Joints":
+        """The joints of these frames of `scene`, all hinges or all slides."""
+        parts = [_joint_constants(scene.frames[i], _rigid(scene.frames[i])) for i in frames]
+        rest, cosine, sine = np.array(parts).reshape(-1, 3, 4, 4).swapaxes(0, 1)
+        # A hinge about the z axis moves two columns, any other three; a slide moves the last.
+        moving = np.flatnonzero(((cosine != 0) | (sine != 0)).any((0, 1)))
+        columns = slice(int(moving[0]), int(moving[-1]) + 1) if len(moving) else slice(0, 0)
+        constant, cosine, sine = (np.ascontiguousarray(m[:, :3, columns, None]) for m in (rest, cosine, sine))
+        return cls(frames, [scene.frames[i].address for i in frames], rest, columns, constant, cosine, sine)
+
+    def values(self, physics: Float64) -> Float64:
+        """The joints' values (J, n) in physics states (n, X)."""
+        return physics.T[self.addresses]
+
+    def transforms(self, c: Float64, s: Float64) -> dict[int, Float64]:
+        """Transforms (n, 4, 4) of the frames in their parents for `c` and `s` (J, n)."""
+        moved = self.cosine * c[:, None, None]
+        moved += self.sine * s[:, None, None]
+        moved += self.constant
+        out = np.empty((len(self.frames), c.shape[1], 4, 4))
+        out[:] = self.rest[:, None]
+        out[:, :, :3, self.columns] = moved.transpose(0, 3, 1, 2)
+        return dict(zip(self.frames, out, strict=True))
 
 
 def _joint_constants(frame: Frame, fixed: Float64) -> tuple[Float64, Float64, Float64]:

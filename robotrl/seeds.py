@@ -7,6 +7,8 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import DTypeLike, NDArray
 
 from robotrl.errors import ConfigurationError, unknown_name
 from robotrl.types import Int64
@@ -51,4 +53,16 @@ def generator(seed: int, *keys: int | str) -> np.random.Generator:
     Equal arguments give equal streams and different ones independent streams, whatever else the process draws.
     """
     digest = hashlib.blake2b("\0".join(map(str, (seed, *keys))).encode(), digest_size=16).digest()
-    return np.random.Generator(np.random.Philox(key=np.frombuffer(digest, dtype=np.uint64)))
+    # The stub leaves out that a bit generator takes its key from any `ISeedSequence`.
+    return np.random.Generator(np.random.Philox(_Key(digest)))  # pyright: ignore[reportArgumentType]
+
+
+class _Key(ISeedSequence):
+    """The key of a bit generator. One that is given its `key` instead asks the system for entropy first, in vain."""
+
+    def __init__(self, digest: bytes) -> None:
+        self._digest = digest
+
+    def generate_state(self, n_words: int, dtype: DTypeLike = np.uint32) -> NDArray[np.unsignedinteger]:
+        """The key as `n_words` numbers."""
+        return np.frombuffer(self._digest, dtype, n_words)

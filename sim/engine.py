@@ -24,9 +24,9 @@ from sim import scene
 # MuJoCo would write a file MUJOCO_LOG.TXT into the current folder.
 mujoco.set_mju_user_warning(logging.getLogger("sim.engine").debug)
 
-# The clock of the scratch data at the start of a tick. MuJoCo resets a world whose state became huge or NaN without an
-# error; its clock then shows less than this.
-_TICK_START_S = 1.0
+# The clock of the scratch data before the first tick. MuJoCo resets a world whose state became huge or NaN without an
+# error; its clock then starts again at zero.
+_START_S = 1.0
 
 
 class Engine:
@@ -48,7 +48,8 @@ class Engine:
         self.substeps = substeps
         self._controls = scene.control_slice(model)
         self._scratch = [mujoco.MjData(model) for _ in range(self.threads)]
-        self._pool = ThreadPoolExecutor(self.threads, "sim") if self.threads > 1 else None
+        # The calling thread does its share.
+        self._pool = ThreadPoolExecutor(max(1, self.threads - 1), "sim")
 
     def run(self, physics: Float64, controls: Float64) -> tuple[Float64, Bool]:
         """Advance n worlds by K control ticks.
@@ -59,52 +60,57 @@ class Engine:
 
         Returns:
             States after every tick (n, K, X), and whether they are sound (n, K): False from the tick on in which a
-            world diverged. Unsound states repeat the last sound one.
+            world diverged. Unsound states repeat the last sound one, but for the time, which goes on.
         """
         n, ticks = controls.shape[:2]
         out = np.empty((n, ticks, physics.shape[-1]))
-        sound = np.zeros((n, ticks), np.bool_)
         controls = np.ascontiguousarray(controls, dtype=np.float64)
+        start = physics.copy()
+        start[:, 0], start[:, self._controls] = _START_S, controls[:, 0]
         # One shared iterator balances the load: a thread takes the next world when it is done with one.
         order = iter(range(n))
-        if self._pool is None:
-            self._work(self._scratch[0], order, physics, controls, out, sound)
-        else:
-            jobs = [self._pool.submit(self._work, d, order, physics, controls, out, sound) for d in self._scratch]
-            for job in jobs:
-                job.result()
+        jobs = [self._pool.submit(self._work, d, order, start, controls, out) for d in self._scratch[1:]]
+        self._work(self._scratch[0], order, start, controls, out)
+        for job in jobs:
+            job.result()
+        sound = self._soundness(out)
         # Summed in the same order however the ticks are split into calls.
         times = np.full((n, ticks + 1), self.substeps * self.model.opt.timestep)
         times[:, 0] = physics[:, 0]
         out[..., 0] = np.add.accumulate(times, axis=1)[:, 1:]
-        # A state that is NaN at the end of a tick would be noticed by MuJoCo at the next one.
-        broken = np.any(~np.isfinite(out), axis=-1)
-        for row in np.flatnonzero(np.any(broken, axis=-1)):
-            first = int(np.argmax(broken[row]))
-            out[row, first:] = out[row, first - 1] if first else physics[row]
-            sound[row, first:] = False
+        for row in np.flatnonzero(~sound[:, -1]):
+            first = int(np.argmin(sound[row]))
+            out[row, first:, 1:] = out[row, first - 1, 1:] if first else physics[row, 1:]
         return out, sound
 
-    def _work(
-        self, data: mujoco.MjData, order: Iterator[int], physics: Float64, controls: Float64, out: Float64, sound: Bool
-    ) -> None:
-        """Advance the worlds that `order` hands out; writes their rows of `out` and `sound`."""
-        model, substeps, kind = self.model, self.substeps, scene.PHYSICS
+    def _work(self, data: mujoco.MjData, order: Iterator[int], start: Float64, controls: Float64, out: Float64) -> None:
+        """Advance the worlds that `order` hands out; writes their rows of `out`, with the scratch clock's times.
+
+        `start` (n, X) already holds the clock and the controls of the first tick.
+        """
+        model, substeps, kind, held = self.model, self.substeps, scene.PHYSICS, data.ctrl
+        step, get = mujoco.mj_step, mujoco.mj_getState
         for row in order:
-            mujoco.mj_setState(model, data, physics[row], kind)
-            before = physics[row]
+            mujoco.mj_setState(model, data, start[row], kind)
             for k, after in enumerate(out[row]):
-                data.time = _TICK_START_S
-                data.ctrl[:] = controls[row, k]
-                mujoco.mj_step(model, data, substeps)
-                mujoco.mj_getState(model, data, after, kind)
-                if data.time < _TICK_START_S:
-                    out[row, k:] = before
-                    break
-                sound[row, k] = True
-                before = after
+                if k:
+                    held[:] = controls[row, k]
+                step(model, data, substeps)
+                get(model, data, after, kind)
+
+    @staticmethod
+    def _soundness(out: Float64) -> Bool:
+        """Whether the worlds did not diverge until each tick (n, K), from their states with the scratch clock's times.
+
+        MuJoCo looks at a state before a step, so that one which got out of bounds in the last step of a tick passed
+        it; and it takes controls out of bounds for zeros.
+        """
+        # Two numbers tell of all states in almost every call; a NaN fails the comparison.
+        if out.size and out.min() > -mujoco.mjMAXVAL and out.max() < mujoco.mjMAXVAL and out[..., 0].min() > _START_S:
+            return np.ones(out.shape[:2], np.bool_)
+        inside = (np.abs(out) < mujoco.mjMAXVAL).all(-1) & (out[..., 0] > _START_S)
+        return np.logical_and.accumulate(inside, axis=1)
 
     def close(self) -> None:
         """Stop the threads. Idempotent."""
-        if self._pool is not None:
-            self._pool.shutdown()
+        self._pool.shutdown()

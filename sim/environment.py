@@ -26,14 +26,15 @@ _EXACT = PoseNoise()
 class _Ending:
     """When and how n worlds end within K ticks.
 
-    `last` (n,) is the index of the last valid tick, `streak` and `reason` (n,) belong to it; flags are (n, K).
+    `last` (n,) is the index of the last valid tick, `streak` (n,) belongs to it; flags are (n, K). `reason` says of the
+    worlds that end, by their index among the n, why ("" for success).
     """
 
     last: Int64
     terminated: Bool
     truncated: Bool
     streak: Int64
-    reason: list[str]
+    reason: dict[int, str]
 
 
 class MujocoEnvironment:
@@ -95,17 +96,17 @@ class MujocoEnvironment:
             raise DataError(f"seeds: expected shape ({self._worlds},), got {np.shape(seeds)}")
         if len(rows):
             chosen = np.asarray(seeds)[rows]
-            physics, instruction = self._starts(chosen)
+            physics, instruction, found = self._starts(chosen)
             perceived = self._perception.begin(rows, chosen, physics)
+            seen = found if perceived is physics else self.task.measure(self._view, perceived, instruction)
             self._physics[rows], self._instruction[rows] = physics, instruction
-            self._state[rows] = stack(self.task.measure(self._view, perceived, instruction).state)
-            self._privileged[rows] = stack(self.task.measure(self._view, physics, instruction).privileged)
+            self._state[rows], self._privileged[rows] = stack(seen.state), stack(found.privileged)
             self._tick[rows] = self._streak[rows] = 0
             self._running[rows] = True
         return self._observation()
 
-    def _starts(self, seeds: Int64) -> tuple[Float64, Int64]:
-        """A start (n, X) and an instruction (n,) for every seed, from its own generator.
+    def _starts(self, seeds: Int64) -> tuple[Float64, Int64, Measurement]:
+        """A start (n, X) and an instruction (n,) for every seed, from its own generator, and what is true of them.
 
         Starts that are already solved or failed are redrawn.
         """
@@ -117,7 +118,7 @@ class MujocoEnvironment:
             found = task.measure(view, physics, instruction)
             over = found.success | (found.failure > 0)
             if not over.any():
-                return physics, instruction
+                return physics, instruction, found
             for row in np.flatnonzero(over):
                 physics[row] = task.draw(view, streams[row], int(instruction[row]))
         raise ConfigurationError(
@@ -128,34 +129,38 @@ class MujocoEnvironment:
         """Advance the worlds in `mask` (N,) by K ticks under `actions` (N, K, A); see `Environment.step`."""
         rows = self._rows(mask)
         requested = self._checked(actions, rows)
-        n, ticks = requested.shape[:2]
-        previous = self._physics[rows][:, self._targets]
-        executed = self.robot.limit_rate(self._spec.action.clip(requested), self.robot.actions_of(previous))
-        physics, sound = self._engine.run(self._physics[rows], self.robot.controls(executed))
+        before = self._physics[rows]
+        previous = self.robot.actions_of(before[:, self._targets])
+        executed = self.robot.limit_rate(self._spec.action.clip(requested), previous)
+        physics, sound = self._engine.run(before, self.robot.controls(executed))
         found, state = self._observe(rows, physics)
         ending = self._endings(rows, found, sound)
-        # A world that ended keeps the state of its last valid tick.
-        index = np.minimum(np.arange(ticks), ending.last[:, None])
-        every = np.arange(n)[:, None]
-        valid = np.arange(ticks) <= ending.last[:, None]
-        state, privileged, physics = state[every, index], stack(found.privileged)[every, index], physics[every, index]
+        privileged, success, reward = stack(found.privileged), found.success & sound, found.reward.astype(np.float32)
+        ticks = np.arange(requested.shape[1])
+        valid = ticks <= ending.last[:, None]
+        if not valid.all():
+            # A world that ended keeps the state of its last valid tick.
+            kept = np.arange(len(rows))[:, None], np.minimum(ticks, ending.last[:, None])
+            state, privileged, physics, success = state[kept], privileged[kept], physics[kept], success[kept]
+            reward[~valid] = 0.0
         self._physics[rows], self._state[rows], self._privileged[rows] = physics[:, -1], state[:, -1], privileged[:, -1]
         self._tick[rows] += ending.last + 1
         self._streak[rows] = ending.streak
         self._running[rows] = ~(ending.terminated | ending.truncated).any(1)
         whole = self._whole
-        reason = np.full(self._worlds, "", object)
-        reason[rows] = ending.reason
+        reason = [""] * self._worlds
+        for index, why in ending.reason.items():
+            reason[rows[index]] = why
         return Transition(
             state=whole(rows, state, self._state),
             privileged=whole(rows, privileged, self._privileged),
             physics=whole(rows, physics, self._physics),
             actions=whole(rows, executed),
             clamped=whole(rows, (executed != requested).any(-1).astype(np.uint8)),
-            reward=whole(rows, np.where(valid, found.reward, 0.0).astype(np.float32)),
+            reward=whole(rows, reward),
             terminated=whole(rows, ending.terminated),
             truncated=whole(rows, ending.truncated),
-            success=whole(rows, (found.success & sound)[every, index]),
+            success=whole(rows, success),
             valid=whole(rows, valid),
             failure=tuple(reason),
             observation=self._observation(render),
@@ -184,28 +189,19 @@ class MujocoEnvironment:
     def _endings(self, rows: Int64, found: Measurement, sound: Bool) -> _Ending:
         """Find the first tick at which each world succeeds for long enough, fails, diverges or runs out of time."""
         n, ticks = sound.shape
-        streak = np.empty((n, ticks), np.int64)
-        count = self._streak[rows]
-        for k in range(ticks):
-            count = np.where(found.success[:, k] & sound[:, k], count + 1, 0)
-            streak[:, k] = count
+        streak = _streaks(self._streak[rows], found.success & sound)
         terminated = (streak >= self._spec.settle_ticks) | (found.failure > 0) | ~sound
-        late = self._tick[rows][:, None] + np.arange(1, ticks + 1) >= self._spec.horizon
+        late = self._tick[rows, None] + np.arange(1, ticks + 1) >= self._spec.horizon
         over = terminated | late
-        last = np.where(over.any(1), over.argmax(1), ticks - 1)
+        ended = over.any(1)
+        last = np.where(ended, over.argmax(1), ticks - 1)
         at_last = np.arange(ticks) == last[:, None]
-        every = np.arange(n)
-        reason = [
-            "diverged"
-            if not sound[i, k]
-            else FAILURES[found.failure[i, k]]
-            if terminated[i, k]
-            else "timeout"
-            if late[i, k]
-            else ""
-            for i, k in zip(every, last, strict=True)
-        ]
-        return _Ending(last, terminated & at_last, late & ~terminated & at_last, streak[every, last], reason)
+        reason: dict[int, str] = {}
+        for i in np.flatnonzero(ended).tolist():
+            k = last[i]
+            failure = FAILURES[found.failure[i, k]] if terminated[i, k] else "timeout"
+            reason[i] = failure if sound[i, k] else "diverged"
+        return _Ending(last, terminated & at_last, late & ~terminated & at_last, streak[np.arange(n), last], reason)
 
     def _whole[T: np.generic](self, rows: Int64, values: NDArray[T], rest: NDArray[T] | None = None) -> NDArray[T]:
         """Spread the moving worlds' `values` (n, K, ...) over all N; the others hold their `rest` (N, ...), or 0."""
@@ -229,7 +225,7 @@ class MujocoEnvironment:
             state=self._state.copy(),
             privileged=self._privileged.copy(),
             images=self._images() if render else {},
-            instruction=tuple(self.task.instructions[i] for i in self._instruction),
+            instruction=tuple(map(self.task.instructions.__getitem__, self._instruction.tolist())),
             tick=self._tick.copy(),
             time_ns=self._tick * self._period_ns,
             physics=self._physics.copy(),
@@ -290,6 +286,13 @@ class MujocoEnvironment:
         if self._renderer is not None:
             self._renderer.close()
             self._renderer = None
+
+
+def _streaks(before: Int64, success: Bool) -> Int64:
+    """How many ticks in a row were successes, up to each of K ticks (n, K), going on from `before` (n,)."""
+    count = np.arange(1, success.shape[1] + 1)
+    failed = np.maximum.accumulate(np.where(success, 0, count), axis=1)
+    return count - failed + np.where(failed, 0, before[:, None])
 
 
 def _robot_for(task: Task, name: str) -> Robot:

@@ -51,7 +51,12 @@ class Perception:
         self.past = np.zeros((worlds, noise.delay_ticks, len(starts), 7))
 
     def begin(self, rows: Int64, seeds: Int64, physics: Float64) -> Float64:
-        """Start the worlds `rows` (n,) in `physics` (n, X) with fresh noise; returns the states as perceived (n, X)."""
+        """Start the worlds `rows` (n,) in `physics` (n, X) with fresh noise.
+
+        Returns the states as perceived (n, X), `physics` itself where nothing is spoiled.
+        """
+        if not self.noise.active:
+            return physics
         for row, seed in zip(rows, seeds, strict=True):
             self._generators[row] = seed_streams.generator(int(seed), "perception")
         self.past[rows] = physics[:, None, self._columns]

@@ -73,6 +73,25 @@ def test_poses_follow_hinge_slide_and_free_joints():
     np.testing.assert_allclose(quaternion[0, 2], kinematics.quaternion_from_yaw(np.array(np.pi / 2)), atol=1e-12)
 
 
+def test_hinges_turn_about_any_axis_beside_each_other():
+    axes = [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (0.6, 0.0, 0.8), (0.48, 0.6, 0.64)]
+    turns = [tuple(float(v) for v in q) for q in random_quaternions(len(axes))]
+    frames = [
+        Frame(f"hinge{i}", i - 1, (0.1, 0.2, 0.3), turn, "hinge", axis, i)
+        for i, (axis, turn) in enumerate(zip(axes, turns, strict=True))
+    ]
+    angles = RNG.uniform(-3, 3, size=(6, len(axes)))
+    found = kinematics.ForwardKinematics(SceneSpec(tuple(frames), ()))(angles)
+    world = np.tile(np.eye(4), (6, 1, 1))
+    for i, (axis, turn) in enumerate(zip(axes, turns, strict=True)):
+        local = np.tile(np.eye(4), (6, 1, 1))
+        fixed = scipy_rotation(np.array(turn)[None])
+        local[:, :3, :3] = (fixed * Rotation.from_rotvec(angles[:, i, None] * np.array(axis))).as_matrix()
+        local[:, :3, 3] = (0.1, 0.2, 0.3)
+        world = world @ local
+        np.testing.assert_allclose(found[:, i], world, atol=1e-12)
+
+
 @pytest.mark.parametrize("lead", [(), (1,), (7,), (64, 3)])
 def test_batches_of_any_shape_have_the_same_bits(lead):
     physics = RNG.normal(size=(64, 3, 9))

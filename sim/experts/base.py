@@ -5,6 +5,7 @@ and a policy that sees the state can imitate it. The only thing that an episode 
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -41,6 +42,7 @@ class Expert:
         self.spec = spec
         self.guide = GUIDES[spec.task]
         self.robot = robot_called(spec.robot)
+        self._where = cache(spec.state.slice)
         self._arms = {arm.prefix: ArmKinematics(spec.scene, arm) for arm in self.robot.arms}
         self._scale = np.tile([noise_m] * 3 + [noise_rad], len(self._arms))
         # The whole path of the noise is drawn at reset: it depends on the seed and the tick alone.
@@ -48,13 +50,13 @@ class Expert:
 
     def reset(self, rows: Int64, seeds: Int64) -> None:
         """Draw the noise of the episodes that begin in worlds `rows` (n,) from `seeds` (n,)."""
-        for row, seed in zip(rows, seeds, strict=True):
-            self.wander(int(row), seed_streams.generator(int(seed), "expert"))
+        self.wander(rows, [seed_streams.generator(int(seed), "expert") for seed in seeds])
 
-    def wander(self, row: int, rng: np.random.Generator) -> None:
-        """Draw the noise of one world's whole episode."""
-        white = rng.standard_normal(self._noise.shape[1:])
-        self._noise[row] = _wander(white, self.spec.control_hz) * self._scale
+    def wander(self, rows: Int64, rng: Sequence[np.random.Generator]) -> None:
+        """Draw the noise of the whole episodes in worlds `rows` (n,), each from its generator."""
+        if len(rows):
+            white = np.stack([r.standard_normal(self._noise.shape[1:]) for r in rng])
+            self._noise[rows] = _wander(white, self.spec.control_hz) * self._scale
 
     def act(self, observation: Observation, rows: Int64) -> Float32:
         """Actions (n, A) for the worlds `rows` (n,) of `observation` (N worlds), at their current tick."""
@@ -72,7 +74,7 @@ class Expert:
 
     def _goals(self, state: Float64) -> tuple[Goal, ...]:
         """The goal of every arm in `state` (n, S)."""
-        found = self.guide.law(lambda prefix: state[:, self.spec.state.slice(prefix)])
+        found = self.guide.law(lambda prefix: state[:, self._where(prefix)])
         return (found,) if isinstance(found, Goal) else found
 
     def command(self, state: Float64, noise: Float64) -> Float32:
@@ -95,13 +97,13 @@ def _wandering(goal: Goal, noise: Float64) -> tuple[Float64, Float64]:
 
 
 def _wander(white: Float64, control_hz: float) -> Float64:
-    """Ornstein-Uhlenbeck paths (T, k) of unit variance and a correlation time of half a second from `white` (T, k)."""
+    """Ornstein-Uhlenbeck paths of unit variance and a correlation time of half a second from `white`, (n, T, k)."""
     keep = np.exp(-1.0 / (_WANDER_S * control_hz))
-    path = np.empty_like(white)
-    value = white[0]
-    for t, kick in enumerate(white):
-        value = keep * value + np.sqrt(1.0 - keep**2) * kick
-        path[t] = value
+    path = np.sqrt(1.0 - keep**2) * white
+    value = white[:, 0]
+    for t in range(white.shape[1]):
+        path[:, t] += keep * value
+        value = path[:, t]
     return path
 
 
@@ -128,7 +130,7 @@ class ExpertPolicy:
         self, observation: Observation, rows: Int64, committed: Committed, rng: Sequence[np.random.Generator]
     ) -> ActionChunk:
         """See `Policy.propose`; `committed` is not used."""
-        for index in np.flatnonzero(observation.tick == 0):
-            self._expert.wander(int(rows[index]), rng[index])
+        first = np.flatnonzero(observation.tick == 0)
+        self._expert.wander(rows[first], [rng[i] for i in first])
         actions = self._expert.drive(observation.state[:, -1], observation.tick, rows)
         return ActionChunk(rows, actions[:, None], observation.tick, self.version)

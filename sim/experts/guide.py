@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from robotrl import kinematics
 from robotrl.types import Bool, Float64, Int64
 
 Elements = Callable[[str], Float64]
@@ -64,7 +65,7 @@ def norm(vector: Float64) -> Float64:
 def tool_to_world(tool: Float64, vector: Float64) -> Float64:
     """World components (n, 3) of `vector` (n, 3) in the tool's frame; `tool` (n, 9) is position, x axis, z axis."""
     x, z = tool[:, 3:6], tool[:, 6:9]
-    return vector[:, 0:1] * x + vector[:, 1:2] * np.cross(z, x) + vector[:, 2:3] * z
+    return vector[:, 0:1] * x + vector[:, 1:2] * kinematics.cross(z, x) + vector[:, 2:3] * z
 
 
 def funnel(distance: Float64, tolerance: float, slope: float, ceiling: float) -> Float64:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from robotrl import kinematics
 from robotrl.types import Float64
 from sim.experts.guide import (
     OPEN_M,
@@ -63,7 +64,7 @@ def _clear_of_bin(tool: Float64, way: Float64, yaw: Float64) -> Float64:
     `way` (n, 2) m leads from the cube to the bin; the fingers, along the tool's y axis, should be across it.
     """
     reach = np.concatenate([way, np.zeros((len(way), 1))], axis=-1)
-    along, across = (reach * tool[:, 3:6]).sum(-1), (reach * np.cross(tool[:, 6:9], tool[:, 3:6])).sum(-1)
+    along, across = (reach * tool[:, 3:6]).sum(-1), (reach * kinematics.cross(tool[:, 6:9], tool[:, 3:6])).sum(-1)
     blocked = np.abs(np.sin(np.arctan2(across, along) - yaw)) > np.sqrt(0.5)
     quarter = 0.5 * np.pi
     other = (yaw + 2.0 * quarter) % (2.0 * quarter) - quarter

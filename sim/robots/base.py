@@ -180,8 +180,8 @@ class Robot:
         """
         limit, limited = self._longest_step, np.empty_like(actions)
         for k in range(actions.shape[1]):
-            previous = np.clip(actions[:, k], previous - limit, previous + limit)
-            limited[:, k] = previous
+            nearest = np.maximum(actions[:, k], previous - limit)
+            previous = np.minimum(nearest, previous + limit, out=limited[:, k])
         return limited
 
 

@@ -34,32 +34,45 @@ _QUARTER = 0.5 * np.pi
 class Block:
     """Some named elements of a vector: `values` (..., k) and what the spec says of them.
 
-    An element is called `name.part`, or `name` when there are no `parts`. `low` and `high` bound every element.
+    An element is called `name.part`, or `name` when there are no `parts`, or the part when there is no name. `low` and
+    `high` bound every element, or each its own.
     """
 
     name: str
     parts: tuple[str, ...]
     unit: str
-    low: float
-    high: float
+    low: float | tuple[float, ...]
+    high: float | tuple[float, ...]
     values: Float64
+
+    @property
+    def elements(self) -> tuple[str, ...]:
+        """Names of the elements."""
+        return tuple(".".join(filter(None, (self.name, part))) for part in self.parts or ("",))
 
 
 def array_spec(name: str, blocks: Sequence[Block]) -> ArraySpec:
     """The spec of the vector that `blocks` make up."""
-    elements = [(f"{b.name}.{p}" if p else b.name, b) for b in blocks for p in (b.parts or ("",))]
     return ArraySpec(
         name=name,
-        elements=tuple(e for e, _ in elements),
-        units=tuple(b.unit for _, b in elements),
-        low=tuple(b.low for _, b in elements),
-        high=tuple(b.high for _, b in elements),
+        elements=tuple(e for b in blocks for e in b.elements),
+        units=tuple(b.unit for b in blocks for _ in b.elements),
+        low=tuple(v for b in blocks for v in _each(b.low, b)),
+        high=tuple(v for b in blocks for v in _each(b.high, b)),
     )
+
+
+def _each(bound: float | tuple[float, ...], block: Block) -> tuple[float, ...]:
+    """The `bound` of every element of `block`."""
+    return bound if isinstance(bound, tuple) else (bound,) * len(block.elements)
 
 
 def stack(blocks: Sequence[Block]) -> Float32:
     """The values of `blocks` side by side, (..., size) float32."""
-    return np.concatenate([b.values for b in blocks], axis=-1).astype(np.float32)
+    values = [b.values for b in blocks]
+    # The blocks differ in layout; without an array to write into, the result would too.
+    out = np.empty((*values[0].shape[:-1], sum(v.shape[-1] for v in values)), np.float32)
+    return np.concatenate(values, axis=-1, out=out, casting="same_kind")
 
 
 @dataclass(frozen=True)
@@ -120,10 +133,14 @@ def lost(target: Pose, area: Area) -> Bool:
 
 def place_in(areas: Sequence[Area], spread: float, rng: np.random.Generator) -> NDArray[np.float64]:
     """A random place in each of the areas, (n, 2) x and y in m; `spread` 1 uses all of an area, 0 its centre."""
-    bounds = np.array(areas)
-    low, high = bounds[:, 0::2], bounds[:, 1::2]
-    inward = 0.5 * (1.0 - spread) * (high - low)
-    return rng.uniform(low + inward, high - inward)
+    # Plain numbers, as NumPy's broadcasting costs more than the draws.
+    shrink = 0.5 * (1.0 - spread)
+
+    def between(low: float, high: float) -> float:
+        inward = shrink * (high - low)
+        return rng.uniform(low + inward, high - inward)
+
+    return np.array([(between(*area[:2]), between(*area[2:])) for area in areas])
 
 
 def box_xml(
@@ -187,8 +204,11 @@ class View:
         """Poses of the named frames."""
         if names not in self._chains:
             self._chains[names] = ForwardKinematics(self.scene, [self.scene.frame(n) for n in names])
-        transforms = self._chains[names](physics)
-        return [Pose(transforms[..., i, :3, 3], transforms[..., i, :3, :3]) for i in range(len(names))]
+        transforms, lead = self._chains[names](physics)[..., :3, :], physics.ndim - 1
+        # With the batch innermost in memory, whatever is computed from the poses runs in long loops.
+        transforms = transforms.transpose(lead, lead + 1, lead + 2, *range(lead)).copy()
+        transforms = transforms.transpose(*range(3, 3 + lead), 0, 1, 2)
+        return [Pose(transforms[..., i, :, 3], transforms[..., i, :, :3]) for i in range(len(names))]
 
     def opening(self, physics: Float64, arm: Arm | None = None) -> Float64:
         """Distance (...) m between the finger pads of `arm`, of the first one when None."""
@@ -200,14 +220,11 @@ class View:
         z axes (six numbers, no wrap-around)."""
         blocks: list[Block] = []
         for arm, tool in zip(self.robot.arms, tools, strict=True):
-            start = self.columns[arm.prefix].joints.start
             axes = np.concatenate([tool.axis(0), tool.axis(2)], axis=-1)
-            blocks += [
-                Block(name, (), "rad", low, high, physics[..., i : i + 1])
-                for i, (name, low, high) in enumerate(zip(arm.joints, arm.low, arm.high, strict=True), start)
-            ]
+            joints = physics[..., self.columns[arm.prefix].joints]
             name, widest = f"{arm.prefix}tool", arm.gripper.max_opening_m
             blocks += [
+                Block("", arm.joints, "rad", arm.low, arm.high, joints),
                 Block(f"{arm.prefix}gripper", (), "m", 0.0, widest, self.opening(physics, arm)[..., None]),
                 Block(name, ("x", "y", "z"), "m", -1.0, 1.0, tool.position),
                 Block(name, ("xx", "xy", "xz", "zx", "zy", "zz"), "1", -1.0, 1.0, axes),
@@ -231,7 +248,7 @@ class View:
             # A servo pushes by stiffness times lag; a pad by that over its lever.
             force = gripper.stiffness / len(gripper.joints) / gripper.lever_m * lag.sum(-1, keepdims=True)
             blocks.append(Block(f"{arm.prefix}grip_force", (), "N", -100.0, 100.0, force))
-        flags = np.stack([c.astype(np.float64) for c in checkpoints.values()], axis=-1)
+        flags = np.stack(list(checkpoints.values()), axis=-1).astype(np.float64)
         blocks.append(Block("checkpoint", tuple(checkpoints), "1", 0.0, 1.0, flags))
         return tuple(blocks)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from sim.tasks import TASKS
+
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -19,12 +21,15 @@ def report(script: str, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_sim_compares_both_tasks_with_their_bound():
-    found = report("sim", "--worlds", "4", "--rounds", "1")
+def test_sim_compares_every_task_and_robot_with_its_bound():
+    found = report("sim", "--worlds", "4", "--seconds", "1")
     assert {"min_ratio_to_bound", "thread_scaling", "control_steps_per_core_s"} <= found.keys()
-    assert {"insert", "pick_place"} == found["tasks"].keys()
+    assert len(found["tasks"]) == sum(len(task.robots) for task in TASKS.values())
+    assert TASKS.keys() <= found["tasks"].keys()
     for task in found["tasks"].values():
         assert 0.2 < task["ratio_to_bound"] < 2.0
+        assert 0.1 < task["thread_scaling"] < 4.0
+    assert {"gymnasium_sync", "gymnasium_async"} == found["peers"].keys()
 
 
 @pytest.mark.slow

@@ -86,6 +86,48 @@ def test_a_diverged_world_is_found_and_leaves_no_file(
     assert "unstable" in caplog.text
 
 
+BAD = [np.nan, np.inf, -np.inf, 1e12]
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("part", ["position", "velocity", "mocap"])
+def test_a_state_out_of_bounds_is_unsound_whatever_part_of_it_and_the_others_go_on(
+    model: mujoco.MjModel, part: str, bad: float
+):
+    physics = starts(model, 3)
+    controls = random_controls(physics, model, 3)
+    expected = Engine(model, substeps=PANDA.substeps).run(physics, controls)[0]
+    column = {"position": 1, "velocity": 1 + model.nq, "mocap": scene.control_slice(model).stop}[part]
+    physics[1, column] = bad
+    after, sound = Engine(model, 2, PANDA.substeps).run(physics, controls)
+    assert sound.tolist() == [[True] * 3, [False] * 3, [True] * 3]
+    np.testing.assert_array_equal(after[[0, 2]], expected[[0, 2]])
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_controls_out_of_bounds_are_unsound_from_their_tick_on_and_the_last_sound_state_stays(
+    model: mujoco.MjModel, bad: float
+):
+    physics = starts(model, 3)
+    controls = random_controls(physics, model, 4)
+    expected = Engine(model, substeps=PANDA.substeps).run(physics, controls)[0]
+    controls[1, 2, 3] = bad
+    after, sound = Engine(model, substeps=PANDA.substeps).run(physics, controls)
+    assert sound.tolist() == [[True] * 4, [True, True, False, False], [True] * 4]
+    np.testing.assert_array_equal(after[[0, 2]], expected[[0, 2]])
+    np.testing.assert_array_equal(after[1, :2], expected[1, :2])
+    np.testing.assert_array_equal(after[1, 2:, 1:], expected[1, [1, 1], 1:])
+
+
+def test_a_long_call_does_not_forget_that_a_world_diverged(model: mujoco.MjModel):
+    physics = starts(model, 2)
+    physics[1, 1 + model.nq] = 1e7
+    # Long enough for the clock that MuJoCo started again to pass any time before.
+    _, sound = Engine(model, substeps=PANDA.substeps).run(physics, random_controls(physics, model, 60))
+    assert sound[0].all()
+    assert not sound[1].any()
+
+
 def test_a_world_after_a_diverged_one_is_not_touched_by_it(model: mujoco.MjModel):
     physics = starts(model, 2)
     controls = random_controls(physics, model, 2)

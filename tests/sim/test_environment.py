@@ -8,6 +8,7 @@ from robotrl.seeds import seed_range
 from sim.environment import MujocoEnvironment
 from sim.experts import Expert
 from sim.perception import PoseNoise
+from sim.scene import control_slice
 from sim.tasks.base import Task
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
@@ -108,6 +109,42 @@ def test_a_world_that_diverges_ends_as_a_failure_in_its_last_sound_state():
     assert transition.failure == ("", "diverged")
     assert transition.terminated.tolist() == [[False] * 3, [True, False, False]]
     assert np.isfinite(transition.state).all()
+
+
+# What is measured of such a state is not a number either.
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e12])
+@pytest.mark.parametrize("part", ["position", "velocity", "mocap"])
+def test_whatever_is_out_of_bounds_ends_its_world_and_the_others_go_on_to_the_bit(part: str, bad: float):
+    env, alone = MujocoEnvironment(Insert(), 3), MujocoEnvironment(Insert(), 3)
+    everyone, seeds = np.ones(3, np.bool_), seed_range("train").block(3)
+    start = env.reset(seeds, everyone)
+    alone.reset(seeds, everyone)
+    snapshot = env.snapshot(everyone)
+    column = {"position": 1, "velocity": 1 + env.model.nq, "mocap": control_slice(env.model).stop}[part]
+    snapshot.physics[1, column] = bad
+    env.restore(snapshot, everyone)
+    actions = wiggle(env.spec, start, 4)
+    transition, expected = env.step(actions, everyone), alone.step(actions, everyone)
+    assert transition.failure == ("", "diverged", "")
+    assert transition.valid.sum(1).tolist() == [4, 1, 4]
+    others = np.array([0, 2])
+    for name in ("state", "privileged", "physics", "reward"):
+        np.testing.assert_array_equal(getattr(transition, name)[others], getattr(expected, name)[others])
+    still = env.step(actions, np.array([True, False, True]))
+    np.testing.assert_array_equal(still.physics[others], alone.step(actions, everyone).physics[others])
+
+
+def test_huge_actions_are_clipped_and_move_no_world_out_of_bounds():
+    env = MujocoEnvironment(Insert(), 2)
+    everyone = np.ones(2, np.bool_)
+    env.reset(seed_range("train").block(2), everyone)
+    actions = np.full((2, 3, env.spec.action.size), 1e30, np.float32)
+    actions[1] *= -1.0
+    transition = env.step(actions, everyone)
+    assert transition.clamped.all()
+    assert transition.valid.all()
+    np.testing.assert_array_equal(transition.actions, env.spec.action.clip(transition.actions))
 
 
 def test_joint_targets_obey_the_velocity_limits():
