@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -275,6 +276,16 @@ def test_different_episodes_of_one_id_stay_readable_and_are_reported(store, capl
     assert "racer-0" in caplog.text and "racer-1" in caplog.text
     store.remove(store.snapshot().ids, "which of them is right is not known")
     assert len(store.snapshot()) == 0
+
+
+def test_a_stage_that_repeats_itself_under_other_code_commits_nothing_anew(store):
+    first, again = (replace(EPISODES[0], meta=replace(EPISODES[0].meta, code=c)) for c in ("0.1.0+g1", "0.1.0+g2"))
+    with store.writer() as writer:
+        writer.on_episode(first)
+        writer.on_episode(again)
+        with pytest.raises(DataError, match="other content"):
+            writer.on_episode(replace(again, reward=again.reward + 1))
+    assert [entry.meta.code for entry in store.snapshot().entries] == ["0.1.0+g1"]
 
 
 def test_equal_episodes_that_race_are_one(store, caplog):
