@@ -43,10 +43,9 @@ def oddities(episode: Episode, spec: EnvironmentSpec) -> list[str]:
     for array_spec, array, margin in ((spec.state, episode.state, MARGIN), (spec.action, episode.action, 0.0)):
         low, high = np.array(array_spec.low), np.array(array_spec.high)
         # Float32 rounds bounds: a value is outside only when it is by more than that.
-        bounded = np.isfinite(low) & np.isfinite(high)
-        size, width = (np.where(bounded, v, 0.0) for v in (np.maximum(np.abs(low), np.abs(high)), high - low))
-        slack = 1e-5 * (1 + size) + margin * width
-        outside = (array < low - slack) | (array > high + slack)
+        give = margin * np.where(np.isfinite(high - low), high - low, 0.0)
+        below, above = (1e-5 * (1 + np.abs(bound)) + give for bound in (low, high))
+        outside = (array < low - below) | (array > high + above)
         for element in np.flatnonzero(outside.any(0)):
             row = int(np.flatnonzero(outside[:, element])[0])
             bounds = f"[{array_spec.low[element]:g}, {array_spec.high[element]:g}] {array_spec.units[element]}"

@@ -31,7 +31,7 @@ _FEWEST_A_THREAD = 8  # handing fewer small frames to another thread costs more 
 _THREADS = len(os.sched_getaffinity(0))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class TakenFrame:
     """A JPEG frame of a running episode: its camera, the state row `tick` that it shows, (H, W) pixels, its bytes."""
 
@@ -41,7 +41,7 @@ class TakenFrame:
     content: bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EncodedFrames:
     """Frames of one camera, a `FrameArray` that decodes what is indexed, several frames on several threads.
 

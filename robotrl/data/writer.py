@@ -84,10 +84,10 @@ class EpisodeWriter:
 
     def _require_equal(self, known: list[StoreEntry], episode: Episode, content: bytes) -> None:
         for entry in known:
+            expected = content
             if entry.meta.code != episode.meta.code:  # other code that does the same is no contradiction
-                same = replace(episode, meta=replace(episode.meta, code=entry.meta.code))
-                content = encode_episode(same)
-            if (entry.size, entry.crc) == (len(content), zlib.crc32(content)):
+                expected = encode_episode(replace(episode, meta=replace(episode.meta, code=entry.meta.code)))
+            if (entry.size, entry.crc) == (len(expected), zlib.crc32(expected)):
                 return
         raise DataError(
             f"{known[0].path} was committed before with other content (stage '{episode.meta.stage}', seed "

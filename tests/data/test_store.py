@@ -288,6 +288,15 @@ def test_a_stage_that_repeats_itself_under_other_code_commits_nothing_anew(store
     assert [entry.meta.code for entry in store.snapshot().entries] == ["0.1.0+g1"]
 
 
+def test_a_repeated_stage_finds_its_own_content_behind_that_of_other_code(store):
+    first, again = (replace(EPISODES[0], meta=replace(EPISODES[0].meta, code=c)) for c in ("0.1.0+g1", "0.1.0+g2"))
+    # What the first writer committed differs in more than its code.
+    commit_at_once(store, replace(first, reward=first.reward + 1), again)
+    with store.writer() as writer:
+        writer.on_episode(again)
+    assert len(store.snapshot()) == 1
+
+
 def test_equal_episodes_that_race_are_one(store, caplog):
     commit_at_once(store, EPISODES[0], EPISODES[0])
     assert len(store.snapshot()) == 1
