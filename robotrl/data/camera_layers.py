@@ -87,6 +87,13 @@ def layer_frames(store: EpisodeStore, layer: str) -> CameraSource:
     return read
 
 
+def check_pictures(cameras: Mapping[str, CameraFrames]) -> None:
+    """Decode every picture, one in memory at a time; raises `DataError` for a damaged one."""
+    for camera in cameras.values():
+        for at in range(len(camera.frames)):
+            camera.frames[at]
+
+
 def check_layers(store: Path, entries: Iterable[StoreEntry]) -> Iterator[tuple[Path, str]]:
     """The files of all layers that are no whole pictures of one of the episodes, and what is wrong with each."""
     known = {entry.episode_id: entry for entry in entries}
@@ -95,9 +102,7 @@ def check_layers(store: Path, entries: Iterable[StoreEntry]) -> Iterator[tuple[P
             entry = known.get(path.name.removesuffix(SUFFIX))
             if entry is None:
                 raise DataError(f"{path}: the store has no such episode")
-            for camera in _read(path, entry).values():
-                for at in range(len(camera.frames)):
-                    camera.frames[at]  # decoding raises for a damaged picture
+            check_pictures(_read(path, entry))
         except RobotRLError as error:
             yield path, str(error)
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from robotrl.data.admission import oddities, require_admissible
 from robotrl.data.annotations import list_annotations
-from robotrl.data.camera_layers import check_layers
+from robotrl.data.camera_layers import check_layers, check_pictures
 from robotrl.data.durable import lock_is_held
 from robotrl.data.entry import JOURNAL, StoreEntry, read_entry
 from robotrl.data.episode_file import SUFFIX
@@ -148,9 +148,7 @@ def _episode(entry: StoreEntry, spec: EnvironmentSpec, fingerprint: str) -> Iter
         stored, named = (episode.meta.episode_id, episode.length), (entry.episode_id, entry.length)
         if stored != named or repr(episode.meta) != repr(entry.meta):
             raise DataError(f"{entry.path}: its journal line says something else of the episode than its file")
-        for camera in episode.cameras.values():
-            for at in range(len(camera.frames)):
-                camera.frames[at]  # decoding raises for a damaged picture
+        check_pictures(episode.cameras)
     except RobotRLError as error:
         advice = f"restore it from a copy, or {_RECOVER}, which hides it"
         yield Finding("error", entry.path, f"episode {entry.episode_id}: {error}", advice)

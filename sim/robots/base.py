@@ -74,13 +74,11 @@ class Workspace:
     Attributes:
         objects, goals: areas in which objects start and goals stand; the open gripper fits between them everywhere.
         reach: an object outside of it can't be fetched.
-        cube_m: side of the cubes that the gripper handles well.
     """
 
     objects: Area
     goals: Area
     reach: Area
-    cube_m: float
 
 
 @dataclass(frozen=True)
@@ -185,6 +183,6 @@ class Robot:
         return limited
 
 
-def names(prefix: str, stem: str, numbers: Sequence[int]) -> tuple[str, ...]:
-    """`prefix` + `stem` + number, for every number."""
-    return tuple(f"{prefix}{stem}{n}" for n in numbers)
+def names(stem: str, numbers: Sequence[int]) -> tuple[str, ...]:
+    """`stem` + number, for every number."""
+    return tuple(f"{stem}{n}" for n in numbers)

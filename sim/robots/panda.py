@@ -25,8 +25,8 @@ FINGER_STIFFNESS = 1500
 
 ARM = Arm(
     prefix="",
-    joints=names("", "joint", range(1, 8)),
-    links=names("", "link", range(1, 8)),
+    joints=names("joint", range(1, 8)),
+    links=names("link", range(1, 8)),
     low=LOW,
     high=HIGH,
     max_velocity=(2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61),
@@ -127,7 +127,6 @@ PANDA = Robot(
         objects=(0.41, 0.59, -0.24, 0.06),
         goals=(0.44, 0.56, 0.19, 0.27),
         reach=(0.30, 0.72, -0.36, 0.36),
-        cube_m=0.04,
     ),
     bodies=_bodies(),
     actuators=_actuators(),

@@ -4,7 +4,7 @@
 # pyright: reportAttributeAccessIssue=false
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ from sim import scene
 from sim.robots import Arm, Robot
 from sim.robots.base import Area
 
-FAILURES = ("", "tipped", "out_of_reach", "dropped", "jammed", "missed")
+FAILURES = ("", "tipped", "out_of_reach")
 """What `Measurement.failure` indexes; 0 is none."""
 
 FIRST = np.zeros((), np.int64)
@@ -252,16 +252,15 @@ class View:
         blocks.append(Block("checkpoint", tuple(checkpoints), "1", 0.0, 1.0, flags))
         return tuple(blocks)
 
-    def at_rest(self, **postures: tuple[Float64, float]) -> Float64:
+    def at_rest(self, postures: Mapping[str, tuple[Float64, float]] | None = None) -> Float64:
         """A physics state (X,) at time 0 with every arm at rest and its servos holding it there.
 
         Args:
-            postures: prefix → joints (J,) rad and opening m; an arm without one is at its home, half open. The prefix
-                of a single arm, "", is given as `arm`.
+            postures: an arm's prefix → its joints (J,) rad and opening m; all arms are at their homes when None.
         """
         physics = np.zeros(self.size)
         for arm in self.robot.arms:
-            joints, opening = postures.get(arm.prefix or "arm", (np.array(arm.home), arm.opening[0]))
+            joints, opening = (arm.home, arm.opening[0]) if postures is None else postures[arm.prefix]
             place = self.columns[arm.prefix]
             physics[place.joints] = physics[place.joint_targets] = joints
             physics[place.fingers] = physics[place.finger_targets] = arm.gripper.share * opening
@@ -277,8 +276,8 @@ class View:
             joints = np.array(arm.home) + rng.uniform(-1.0, 1.0, len(arm.joints)) * (spread * np.array(arm.spread))
             # The servo targets are actions, which are float32.
             opening = float(np.float32(rng.uniform(*arm.opening)))
-            postures[arm.prefix or "arm"] = joints.astype(np.float32).astype(np.float64), opening
-        return self.at_rest(**postures)
+            postures[arm.prefix] = joints.astype(np.float32).astype(np.float64), opening
+        return self.at_rest(postures)
 
     def place(self, physics: Float64, frame: str, position: Sequence[float], yaw: float) -> None:
         """Put a free or mocap frame at `position` m, upright and turned by `yaw` rad; changes `physics` (X,)."""
