@@ -27,9 +27,11 @@ CHANGES_NO_RESULT = (
     "policy.threads",
     "task.environment.threads",
     "spill",
-    "camera_every",
 )
 """Options that say where a run computes and how fast, but not what."""
+
+_SAME_EPISODES = ("episodes", "camera_every")
+"""Options that say how many episodes a run records and what is kept of them, but not how they go."""
 
 
 def config_directory() -> Path:
@@ -81,10 +83,11 @@ def identity(config: DictConfig) -> str:
     """Sixteen hex digits of the options that decide what a run's episodes are.
 
     Episode ids are made from it. Training reads episodes in the order of their ids, so the same experiment gives the
-    same figures in a directory of any name. `episodes` is left out: more of them are added to those that are there.
+    same figures in a directory of any name. How many are recorded is left out (more are added to those that are
+    there), and so is whether their pictures are kept.
     """
     values = plain(config)
-    for key in (*CHANGES_NO_RESULT, "episodes"):
+    for key in (*CHANGES_NO_RESULT, *_SAME_EPISODES):
         *path, last = key.split(".")
         node: Any = values
         for name in path:

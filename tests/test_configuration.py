@@ -2,10 +2,20 @@ import pytest
 from omegaconf import OmegaConf
 
 from robotrl.cli import COMMANDS
-from robotrl.configuration import compose_config, config_directory, group_choices, identity, sweep, with_run_values
+from robotrl.configuration import (
+    CHANGES_NO_RESULT,
+    compose_config,
+    config_directory,
+    group_choices,
+    identity,
+    plain,
+    sweep,
+    with_run_values,
+)
 from robotrl.errors import ConfigurationError
 from robotrl.parts import Parts
 from robotrl.rollout.loop import Execution
+from robotrl.rundir import RunDirectory
 
 GROUPS = sorted(p.name for p in config_directory().iterdir() if p.is_dir())
 
@@ -94,7 +104,7 @@ def test_a_step_takes_what_was_not_overridden_from_the_run(tmp_path):
     assert with_run_values(compose_config("evaluate", [*overrides, "seed=1"]), [*overrides, "seed=1"]).seed == 1
 
 
-@pytest.mark.parametrize("same", ["run=elsewhere", "threads=1", "worlds=3", "recordings=1"])
+@pytest.mark.parametrize("same", ["run=elsewhere", "threads=1", "worlds=3", "recordings=1", "camera_every=5"])
 def test_where_and_how_fast_a_run_computes_does_not_change_its_identity(same):
     assert identity(improve(same)) == identity(improve())
 
@@ -104,3 +114,10 @@ def test_where_and_how_fast_a_run_computes_does_not_change_its_identity(same):
 )
 def test_what_a_run_computes_changes_its_identity(other):
     assert identity(improve(other)) != identity(improve())
+
+
+def test_a_run_that_kept_no_pictures_is_not_resumed_with_pictures(tmp_path):
+    # A stage cut short would be stored anew with other content under the same episode ids.
+    RunDirectory.open(tmp_path / "r", plain(improve()), "abc", may_differ=CHANGES_NO_RESULT).close()
+    with pytest.raises(ConfigurationError, match="camera_every: 0 in the run, 5 now"):
+        RunDirectory.open(tmp_path / "r", plain(improve("camera_every=5")), "abc", may_differ=CHANGES_NO_RESULT)
