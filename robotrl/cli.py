@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from omegaconf import OmegaConf
 
 from robotrl import __version__
-from robotrl.configuration import compose_config, group_choices, sweep, with_run_values
+from robotrl.configuration import compose_config, described, group_choices, sweep, with_run_values
 from robotrl.errors import RobotRLError, unknown_name
 
 
@@ -25,17 +25,30 @@ class _Command:
     function: str  # "module:function", imported only when it is called
     summary: str
     example: str
+    usage: str = "[RUN] [name=value ...]"
 
 
 COMMANDS = {
     "improve": _Command("robotrl.commands:improve", "the whole loop: demonstrations to a better policy", "task=insert"),
     "collect": _Command("robotrl.commands:collect", "record expert demonstrations into a run's store", "episodes=50"),
     "train": _Command("robotrl.commands:train", "train a policy on a run's store", "run=runs/mine updates=2000"),
-    "evaluate": _Command("robotrl.commands:evaluate", "measure a policy's success on named seeds", "run=runs/mine"),
+    "evaluate": _Command(
+        "robotrl.commands:evaluate",
+        "measure a policy's success on named seeds",
+        "runs/mine version=2",
+        "[RUN] [--video] [name=value ...]",
+    ),
     "label": _Command("robotrl.commands:label", "fit the critic and write annotation columns", "run=runs/mine"),
-    "view": _Command("robotrl.commands:view", "open a run's episodes in Rerun", "runs/mine --web"),
-    "report": _Command("robotrl.commands:report", "write report.html from a run's event log", "runs/mine"),
-    "doctor": _Command("robotrl.commands:doctor", "check this machine: packages, physics, rendering, disk", ""),
+    "view": _Command(
+        "robotrl.view.commands:view",
+        "open a run's episodes in Rerun",
+        "runs/mine --web",
+        "RUN [--web | --export FILE.rrd] [episode=TEXT]",
+    ),
+    "report": _Command("robotrl.view.commands:report", "write report.html from a run's event log", "runs/mine", "RUN"),
+    "doctor": _Command(
+        "robotrl.doctor:doctor", "check this machine: packages, physics, rendering, disk", "", "[run=FOLDER]"
+    ),
 }
 
 TOOLS = {
@@ -152,16 +165,14 @@ def _usage() -> str:
 def _command_help(name: str) -> str:
     command = COMMANDS[name]
     config = compose_config(name, [])
-    groups = [key for key in config if group_choices(str(key))]
-    choices = "\n".join(
-        f"  {group}={'|'.join(group_choices(str(group)))}"
-        for group in [*groups, "profile"]
-        if group_choices(str(group))
-    )
+    groups = [str(key) for key in config if group_choices(str(key))] + ["profile"] * ("profile_name" in config)
+    parts = "".join(f"  {group}={'|'.join(group_choices(group))}\n" for group in groups)
+    chosen = f"\nparts to choose, each with options of its own (--cfg job prints them all):\n{parts}" if parts else ""
+    example = f"robotrl {name} {command.example}".rstrip()
     return (
-        f"robotrl {name}: {command.summary}\n\nusage: robotrl {name} [name=value ...]\n"
-        f"example: robotrl {name} {command.example}\n\nparts to choose:\n{choices}\n\noptions and their values:\n\n"
-        f"{OmegaConf.to_yaml(config)}"
+        f"robotrl {name}: {command.summary}\n\nusage: robotrl {name} {command.usage}\nexample: {example}\n\n"
+        f"options, with their default values:\n{described(name)}{chosen}\n"
+        "RUN alone is short for run=RUN; -m a=1,2 runs every combination; --cfg job prints the configuration and stops"
     )
 
 

@@ -1,4 +1,4 @@
-"""What each command of `robotrl` does, given its composed configuration."""
+"""What the commands that work on a run do, given their composed configuration."""
 
 import json
 import shlex
@@ -11,6 +11,7 @@ import cattrs
 from omegaconf import DictConfig
 
 from robotrl.configuration import CHANGES_NO_RESULT, plain
+from robotrl.critics.gate import CriticVerdict
 from robotrl.errors import ConfigurationError, RobotRLError
 from robotrl.improve import ImproveConfig, Improvement
 from robotrl.parts import Parts
@@ -19,7 +20,7 @@ from robotrl.rundir import RunDirectory, read_config
 from robotrl.steps import Steps
 from robotrl.types import Episode, Int64
 from robotrl.view.from_events import report_of
-from robotrl.view.report import headline, write_report
+from robotrl.view.report import headline, row, write_report
 from robotrl.view.report_data import summary
 from robotrl.view.video import write_video
 
@@ -35,9 +36,16 @@ def improve(config: DictConfig) -> None:
         found = report_of(steps.run.path)
         steps.run.write_text_atomic("summary.json", json.dumps(summary(found), indent=2) + "\n")
         path = write_report(steps.run.path / "report.html", found)
-    say(f"\n{headline(found)}")
-    say(json.dumps(summary(found)))
-    say(f"\n  report  {path}\n  next    robotrl view {shlex.quote(str(config.run))}")
+    say(f"\n{headline(found)}\n")
+    for comparison in found.comparisons:
+        say(f"  {row(comparison)}")
+    if config.profile_name == "smoke":
+        say(
+            "\n  [yellow]profile=smoke[/yellow] trains far too little to learn anything: 0 % is expected. "
+            "It shows that every stage runs here; without it the job takes minutes and learns."
+        )
+    say(f"\n  report  {path}\n  figures {steps.run.path / 'summary.json'}")
+    say(f"  next    robotrl view {shlex.quote(str(config.run))}")
 
 
 def collect(config: DictConfig) -> None:
@@ -99,40 +107,7 @@ def label(config: DictConfig) -> None:
     parts = ", ".join(f"{part} {mass[part]:.0%}" for part in ("demonstrations", "corrections", "autonomous"))
     say(f"  labels/{name}: {parts} of the sampled mass, {mass['failure_share']:.1%} from failures")
     if result["critic_gate"]:
-        say(f"  critic gate: {result['critic_gate']['reason']}")
-
-
-def view(config: DictConfig) -> None:
-    """Open, serve or export a run's recordings."""
-    from robotrl.view import open as opening  # imports Rerun, which takes seconds
-
-    found = opening.recordings(config.run)
-    found = found if config.episode is None else opening.select(found, config.episode)
-    if config.export is not None:
-        say(f"  wrote {opening.export(found, config.export)}")
-    elif config.web:
-        server = opening.serve_web(found)
-        say(f"  {opening.web_address()}\n  Ctrl-C ends it")
-        try:
-            server.wait()
-        finally:
-            server.terminate()
-    else:
-        opening.open_viewer(found)
-
-
-def report(config: DictConfig) -> None:
-    """Write report.html again from the event log."""
-    run = Path(config.run)
-    say(f"  report  {write_report(run / 'report.html', report_of(run))}")
-
-
-def doctor(config: DictConfig) -> None:
-    """Check this machine."""
-    from robotrl.doctor import examine
-
-    if not examine(Path(config.run)):
-        raise ConfigurationError("something above needs attention")
+        say(f"  critic gate: {CriticVerdict.in_words(result['critic_gate'])}")
 
 
 @contextmanager

@@ -106,6 +106,16 @@ def sweep(overrides: Sequence[str]) -> Iterator[list[str]]:
     yield from (list(combination) for combination in itertools.product(*choices))
 
 
+def described(command: str) -> str:
+    """The options of `command` itself with defaults and comments, as `configs/` has them; then those of its profile."""
+    lines = (config_directory() / f"{command}.yaml").read_text().splitlines()
+    if any("profile:" in line for line in lines):
+        lines += (config_directory() / "profile" / "default.yaml").read_text().splitlines()
+    # The list of parts ("defaults:" and its items) and remarks of their own are left out.
+    options = [line for line in lines if line and not line.startswith(("defaults:", "  - ", "#"))]
+    return "".join(f"  {line}\n" for line in options)
+
+
 def group_choices(group: str) -> list[str]:
     """Names in a configuration group, as `task` or `selector`."""
     return sorted(p.stem for p in (config_directory() / group).glob("*.yaml"))
@@ -122,7 +132,8 @@ def _explained(command: str, overrides: Sequence[str], error: Exception) -> Conf
     for override in overrides:
         key = override.lstrip("+~").partition("=")[0]
         if key not in known:
-            return unknown_name(f"option of 'robotrl {command}'", key, known)
+            where = f"; robotrl {command} --cfg job prints them"
+            return unknown_name(f"option of 'robotrl {command}'", key, known, where)
     return ConfigurationError(re.sub(r"\s+", " ", str(error)))
 
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
+from omegaconf import DictConfig
+
+from robotrl.errors import ConfigurationError
 from robotrl.progress import say
 
 _PACKAGES = ("mujoco", "torch", "lerobot", "diffusers", "hydra-core", "zarr", "rerun-sdk", "numpy")
@@ -35,6 +38,12 @@ class Finding:
     seen: str
     fix: str = ""
     optional: bool = False
+
+
+def doctor(config: DictConfig) -> None:
+    """The command: check this machine."""
+    if not examine(Path(config.run)):
+        raise ConfigurationError("something above needs attention")
 
 
 def examine(folder: Path) -> bool:
@@ -92,7 +101,8 @@ def _rendering() -> Finding:
         done = subprocess.run(
             [sys.executable, "-c", _RENDER], env=environment, capture_output=True, text=True, timeout=60
         )
-        passed, seen = done.returncode == 0, f"MUJOCO_GL={backend}"
+        passed = done.returncode == 0
+        seen = f"MUJOCO_GL={backend} " + ("draws a picture" if passed else "draws no picture")
     except subprocess.TimeoutExpired:
         passed, seen = False, f"MUJOCO_GL={backend} did not answer in 60 s"
     fix = "for videos: apt-get install libegl1 libgl1-mesa-dri, or set MUJOCO_GL to glfw or osmesa"

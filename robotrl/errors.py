@@ -7,7 +7,8 @@ process with exit code 2. The message says what was expected, what came, and wha
 import difflib
 from collections.abc import Iterable
 
-_LISTED = 40
+_LISTED = 24
+_NEAR = 4
 
 
 class RobotRLError(Exception):
@@ -30,11 +31,16 @@ class RunBusyError(RobotRLError):
     """Another process holds the run directory."""
 
 
-def unknown_name(kind: str, name: str, valid: Iterable[str]) -> ConfigurationError:
-    """The error for a name that does not exist; it quotes the nearest valid one."""
+def unknown_name(kind: str, name: str, valid: Iterable[str], where: str = "") -> ConfigurationError:
+    """The error for a name that does not exist; it quotes the nearest valid one, and all of a short list.
+
+    `where` says, after the number of a long list, what shows it whole.
+    """
     choices = sorted(valid)
-    near = difflib.get_close_matches(name, choices, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(name, choices, n=_NEAR, cutoff=0.4)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    more = f", and {len(choices) - _LISTED} more" if len(choices) > _LISTED else ""
-    listed = f"Valid: {', '.join(choices[:_LISTED])}{more}." if choices else "There is none."
+    if len(choices) > _LISTED:
+        others = f" Near it are also {', '.join(near[1:])}." if near[1:] else ""
+        return ConfigurationError(f"no {kind} is called '{name}'.{hint}{others} There are {len(choices)}{where}.")
+    listed = f"Valid: {', '.join(choices)}." if choices else "There is none."
     return ConfigurationError(f"no {kind} is called '{name}'.{hint} {listed}")

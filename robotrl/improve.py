@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from robotrl.control.gate import Verdict, decide
+from robotrl.critics.gate import CriticVerdict
 from robotrl.errors import ConfigurationError
 from robotrl.evaluate import Evaluation
 from robotrl.progress import say
@@ -182,7 +183,7 @@ class Improvement:
         stages = list(self.labelled)
         result = self._stage(f"{name}/labels", lambda: self.steps.label(name, labels, stages, critic))
         if result["critic_gate"]:
-            say(f"  critic gate: {result['critic_gate']['reason']}")
+            say(f"  critic gate: {CriticVerdict.in_words(result['critic_gate'])}")
 
     def _train(
         self, stage: str, version: int, labels: str, updates: int, start: int | None, learner: Mapping[str, Any]

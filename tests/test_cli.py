@@ -7,6 +7,10 @@ from functools import partial
 import pytest
 
 from robotrl.cli import COMMANDS, main
+from robotrl.configuration import compose_config, group_choices
+
+# Parts under another name than their group's ("parts to choose" lists the groups).
+UNLISTED = {"single", "base_labels", "fine_tuning"}
 
 
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -22,11 +26,25 @@ def test_usage_lists_every_command_and_where_to_start(capsys):
     assert "robotrl improve" in out
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("view", "report")])
-def test_help_shows_options_and_choices(capsys, command):
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_every_option_with_its_default(capsys, command):
     code, out, _ = run(capsys, command, "--help")
     assert code == 0
-    assert "options and their values" in out
+    listed = out.partition("default values:\n")[2].partition("\n\n")[0]
+    options = {line.partition(":")[0].strip() for line in listed.splitlines()}
+    assert options == {str(key) for key in compose_config(command, []) if not group_choices(str(key))} - UNLISTED
+
+
+def test_help_says_what_the_options_of_view_mean(capsys):
+    _, out, _ = run(capsys, "view", "--help")
+    assert "robotrl view RUN" in out
+    assert all(word in out for word in ("--web", "--export", "episode"))
+
+
+def test_a_long_list_of_names_is_not_printed_but_the_near_ones_are(capsys, tmp_path):
+    _, _, err = run(capsys, "improve", "demonstratons=3", f"run={tmp_path}")
+    assert "--cfg job" in err
+    assert len(err) < 400
 
 
 def test_cfg_prints_the_configuration_and_runs_nothing(capsys, tmp_path):

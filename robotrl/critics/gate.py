@@ -11,7 +11,7 @@ episodes, and the two directions are averaged. Errors that both share remain, an
 episodes, does not cover them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -80,6 +80,12 @@ class CriticVerdict:
         """Plain values for the event log."""
         return asdict(self)
 
+    @staticmethod
+    def in_words(verdict: Mapping[str, Any]) -> str:
+        """What `to_json` gave, as a line for the terminal."""
+        follows = "its scores may change the labels" if verdict["usable"] else "the labels do without its scores"
+        return f"{verdict['reason']}; {follows}"
+
 
 def judge_critic(
     episodes: Sequence[Episode],
@@ -103,7 +109,7 @@ def judge_critic(
     rows = [_Row.of(e, s, config.downweight) for e, s in zip(episodes, scores, strict=True)]
     rows = [r for r in rows if r is not None]
     if len(rows) < max(config.episodes, 1):
-        reason = f"{len(rows)} autonomous episodes with an outcome: at least {config.episodes} are needed"
+        reason = f"{len(rows)} autonomous episodes with an outcome are too few to judge it (at least {config.episodes})"
         return CriticVerdict(False, np.nan, np.nan, np.nan, np.nan, failure_share, len(rows), "", reason)
     gain, low, high = _gain(rows, config)
     weights = np.concatenate([r.factor.mean(axis=0) for r in rows])

@@ -51,7 +51,7 @@ def oddities(episode: Episode, spec: EnvironmentSpec) -> list[str]:
             bounds = f"[{array_spec.low[element]:g}, {array_spec.high[element]:g}] {array_spec.units[element]}"
             found.append(
                 f"{array_spec.name}: '{array_spec.elements[element]}' leaves {bounds} at {outside[:, element].sum()} "
-                f"rows, first {array[row, element]:g} at row {row}"
+                f"of {len(array)} rows, first {array[row, element]:g} at row {row}"
             )
     return found
 
@@ -59,4 +59,4 @@ def oddities(episode: Episode, spec: EnvironmentSpec) -> list[str]:
 def warn_of_oddities(episode: Episode, spec: EnvironmentSpec) -> None:
     """Log `oddities` as warnings."""
     for oddity in oddities(episode, spec):
-        _LOG.warning("episode %s: %s", episode.meta.episode_id, oddity)
+        _LOG.warning("episode %s is kept, but look at it: %s", episode.meta.episode_id, oddity)

@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-import rerun_cli
-from rerun.chunk import RrdReader
-
 from robotrl.data.durable import ensure_directory, storage_errors
 from robotrl.errors import ConfigurationError, DataError
 
@@ -25,7 +22,7 @@ def recordings(run: str | Path) -> tuple[Path, ...]:
     run = Path(run)
     if not run.is_dir():
         parent = run.parent if run.parent.is_dir() else Path("runs")
-        near = sorted(p.name for p in parent.iterdir() if p.is_dir()) if parent.is_dir() else []
+        near = sorted(p.parent.name for p in parent.glob("*/rerun")) if parent.is_dir() else []
         hint = f" Runs in {parent}: {', '.join(near)}." if near else " Start one with `robotrl improve`."
         raise DataError(f"there is no run directory at {run}.{hint}")
     found = tuple(sorted((run / "rerun").glob("*.rrd")))
@@ -52,6 +49,8 @@ def _names(paths: Sequence[Path], most: int = 12) -> str:
 
 def _rerun(*arguments: str) -> list[str]:
     """A command line of the Rerun that belongs to this Python."""
+    import rerun_cli
+
     binary = Path(rerun_cli.__file__).parent / "rerun"
     # Started directly where it can be: behind `python -m rerun` it outlives the process that we would end.
     program = [str(binary)] if binary.exists() else [sys.executable, "-m", "rerun"]
@@ -127,6 +126,8 @@ def export(paths: Sequence[Path], destination: str | Path) -> Path:
 
 def _require_whole(paths: Sequence[Path]) -> None:
     """Raise on a damaged recording, which Rerun would show in part and call it all."""
+    from rerun.chunk import RrdReader  # seconds to import: a mistyped path is answered before
+
     for path in paths:
         try:
             with warnings.catch_warnings(action="ignore"):  # of a missing index: the error says it better

@@ -71,8 +71,8 @@ def headline(report: ReportData) -> str:
         return f"This run {state}; it has no final evaluation, so nothing can be said about its gain yet."
     first = report.comparisons[0]
     said = [
-        f"On {words.count(first.after.n)} starts of “{report.task}” that training never saw, {first.selector}, success "
-        f"went from {_with_interval(first.before)} to {_with_interval(first.after)}."
+        f"On {words.count(first.after.n)} starts of “{report.task}” that training never saw, executing "
+        f"{first.selector}, success went from {_with_interval(first.before)} to {_with_interval(first.after)}."
     ]
     if first.control is not None:
         said.append(
@@ -82,6 +82,17 @@ def headline(report: ReportData) -> str:
     if report.driving_s > 0:
         said.append(f"It took {words.seconds(report.driving_s)} of a person's driving, the demonstrations apart.")
     return " ".join(filter(None, said))
+
+
+def row(comparison: Comparison) -> str:
+    """One selector's figures in a line."""
+    rates = {"before": comparison.before, "control": comparison.control, "after": comparison.after}
+    said = [f"{name} {words.percent(rate.value)}" for name, rate in rates.items() if rate is not None]
+    gain = comparison.over_control
+    if gain is not None:
+        low, high = words.points(gain.low, False), words.points(gain.high, False)
+        said.append(f"over the control {words.points(gain.difference)} ({low} to {high})")
+    return f"{comparison.selector}: {', '.join(said)}"
 
 
 def _with_interval(rate: Rate) -> str:

@@ -51,7 +51,7 @@ class Comparison:
     @property
     def selector(self) -> str:
         """The selector in words."""
-        draws = "single draws" if self.draws == 1 else f"mean of {self.draws} draws"
+        draws = "a single draw of each action chunk" if self.draws == 1 else f"the mean of {self.draws} action chunks"
         return draws if self.temperature == 1 else f"{draws} at temperature {self.temperature:g}"
 
 

@@ -114,7 +114,7 @@ def test_odd_values_are_kept_and_reported(store, caplog):
         writer.on_episode(odd)
     for text in (caplog.text, "\n".join(problems(store))):
         assert "time_ns does not grow at 1 ticks, first at tick 4" in text
-        assert "'joint.1' leaves [-3, 3] rad at 1 rows, first 17 at row 3" in text
+        assert "'joint.1' leaves [-3, 3] rad at 1 of 21 rows, first 17 at row 3" in text
 
 
 def test_a_joint_that_gives_way_at_its_stop_is_nothing_odd(store):

@@ -42,6 +42,7 @@ def _ls(options: Namespace) -> None:
     store = open_store(options.store)
     snapshot, corrections = store.snapshot(), read_corrections(store)
     found = filtered(snapshot, corrections, options).entries
+    found = sorted(found, key=lambda entry: entry.meta.stage)  # stages are named in the order in which they happen
     listed = found[: options.limit or None]
     rows = [_row(snapshot, entry, corrections) for entry in listed]
     if options.json:
