@@ -21,7 +21,7 @@ from sim import scene
 from sim.robots import Arm, Robot
 from sim.robots.base import Area
 
-FAILURES = ("", "tipped", "out_of_reach")
+FAILURES = ("", "tipped", "out_of_reach", "dropped", "jammed")
 """What `Measurement.failure` indexes; 0 is none."""
 
 FIRST = np.zeros((), np.int64)
