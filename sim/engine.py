@@ -11,7 +11,7 @@ Threads over `mj_step(nstep)` are as fast here as `mujoco.rollout`, which would 
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import mujoco
@@ -51,26 +51,30 @@ class Engine:
         # The calling thread does its share.
         self._pool = ThreadPoolExecutor(max(1, self.threads - 1), "sim")
 
-    def run(self, physics: Float64, controls: Float64) -> tuple[Float64, Bool]:
+    def run(
+        self, physics: Float64, controls: Float64, models: Sequence[mujoco.MjModel] | None = None
+    ) -> tuple[Float64, Bool]:
         """Advance n worlds by K control ticks.
 
         Args:
             physics: (n, X) states to start from.
             controls: (n, K, U) actuator targets of every tick.
+            models: n copies of the model with other values in them, for worlds that differ; the model itself when None.
 
         Returns:
             States after every tick (n, K, X), and whether they are sound (n, K): False from the tick on in which a
             world diverged. Unsound states repeat the last sound one, but for the time, which goes on.
         """
         n, ticks = controls.shape[:2]
+        self._require_copies(models, n)
         out = np.empty((n, ticks, physics.shape[-1]))
         controls = np.ascontiguousarray(controls, dtype=np.float64)
         start = physics.copy()
         start[:, 0], start[:, self._controls] = _START_S, controls[:, 0]
         # One shared iterator balances the load: a thread takes the next world when it is done with one.
         order = iter(range(n))
-        jobs = [self._pool.submit(self._work, d, order, start, controls, out) for d in self._scratch[1:]]
-        self._work(self._scratch[0], order, start, controls, out)
+        jobs = [self._pool.submit(self._work, d, order, start, controls, out, models) for d in self._scratch[1:]]
+        self._work(self._scratch[0], order, start, controls, out, models)
         for job in jobs:
             job.result()
         sound = self._soundness(out)
@@ -83,7 +87,27 @@ class Engine:
             out[row, first:, 1:] = out[row, first - 1, 1:] if first else physics[row, 1:]
         return out, sound
 
-    def _work(self, data: mujoco.MjData, order: Iterator[int], start: Float64, controls: Float64, out: Float64) -> None:
+    def _require_copies(self, models: Sequence[mujoco.MjModel] | None, worlds: int) -> None:
+        """MuJoCo would take models of other sizes than the scratch memory's without a word."""
+        if models is None:
+            return
+        sizes = {
+            (m.nq, m.nv, m.nu, m.nbody, m.ngeom, m.nmocap) for m in {id(m): m for m in (self.model, *models)}.values()
+        }
+        if len(models) != worlds or len(sizes) != 1:
+            raise ConfigurationError(
+                f"expected {worlds} copies of the engine's model, got {len(models)} of sizes {sizes}"
+            )
+
+    def _work(
+        self,
+        data: mujoco.MjData,
+        order: Iterator[int],
+        start: Float64,
+        controls: Float64,
+        out: Float64,
+        models: Sequence[mujoco.MjModel] | None,
+    ) -> None:
         """Advance the worlds that `order` hands out; writes their rows of `out`, with the scratch clock's times.
 
         `start` (n, X) already holds the clock and the controls of the first tick.
@@ -91,6 +115,8 @@ class Engine:
         model, substeps, kind, held = self.model, self.substeps, scene.PHYSICS, data.ctrl
         step, get = mujoco.mj_step, mujoco.mj_getState
         for row in order:
+            if models is not None:
+                model = models[row]
             mujoco.mj_setState(model, data, start[row], kind)
             for k, after in enumerate(out[row]):
                 if k:

@@ -10,16 +10,20 @@ from robotrl.errors import ConfigurationError, DataError
 from robotrl.specs import CameraSpec, Capabilities, EnvironmentSpec
 from robotrl.types import Bool, Float32, Float64, Int64, Observation, Snapshot, Transition, UInt8
 from sim import scene
+from sim.actuation import Actuation
 from sim.engine import Engine
 from sim.perception import Perception, PoseNoise
+from sim.randomisation import Randomisation, Variants
 from sim.render import SceneRenderer
 from sim.robots import Robot, robot_called
-from sim.tasks.base import FAILURES, Measurement, Task, View, array_spec, stack
+from sim.tasks.base import FAILURES, Block, Measurement, Task, View, array_spec, stack
 
 SETTLE_S = 0.5
 """So long success must hold."""
 _MAX_DRAWS = 100
 _EXACT = PoseNoise()
+_ALIKE = Randomisation()
+_FIRST_WORLD = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class MujocoEnvironment:
         threads: cores to use; 0 means all that the process may use. Results do not depend on it.
         robot: name of one that the task can be done with.
         noise: how object poses are spoiled in the observation; exact by default.
+        randomisation: how worlds differ in physics, looks and actuation; they do not by default.
         camera_height, camera_width: size in pixels of the images of camera "front" when a call asks to render.
     """
 
@@ -56,6 +61,7 @@ class MujocoEnvironment:
         threads: int = 1,
         robot: str = "panda",
         noise: PoseNoise = _EXACT,
+        randomisation: Randomisation = _ALIKE,
         camera_height: int = 240,
         camera_width: int = 320,
     ) -> None:
@@ -66,9 +72,16 @@ class MujocoEnvironment:
         self._engine = Engine(self.model, threads, self.robot.substeps)
         self._view = View.of(self.model, self.robot)
         self._perception = Perception(self._view.scene, worlds, noise)
+        self._variants = Variants(self.model, worlds, randomisation)
         self._renderer: SceneRenderer | None = None
         self._worlds = worlds
-        self._spec = _spec(task, self._view, CameraSpec("front", camera_height, camera_width))
+        horizon = max(1, round(task.time_limit_s * self.robot.control_hz))
+        self._actuation = Actuation(randomisation, worlds, horizon, self.robot.is_joint)
+        sample = task.measure(self._view, self._view.at_rest())
+        exact = (*sample.privileged, *self._differences(_FIRST_WORLD, (1,)))
+        self._spec = _spec(
+            task, self._view, sample.state, exact, horizon, CameraSpec("front", camera_height, camera_width)
+        )
         self._targets = scene.control_slice(self.model)
         self._period_ns = round(1e9 * self.robot.period_s)
         self._physics = np.zeros((worlds, self._view.size))
@@ -77,6 +90,7 @@ class MujocoEnvironment:
         self._tick = np.zeros(worlds, np.int64)
         self._streak = np.zeros(worlds, np.int64)
         self._instruction = np.zeros(worlds, np.int64)
+        self._seed = np.zeros(worlds, np.int64)
         self._running = np.zeros(worlds, np.bool_)
 
     @property
@@ -99,8 +113,10 @@ class MujocoEnvironment:
             physics, instruction, found = self._starts(chosen)
             perceived = self._perception.begin(rows, chosen, physics)
             seen = found if perceived is physics else self.task.measure(self._view, perceived, instruction)
-            self._physics[rows], self._instruction[rows] = physics, instruction
-            self._state[rows], self._privileged[rows] = stack(seen.state), stack(found.privileged)
+            self._physics[rows], self._instruction[rows], self._seed[rows] = physics, instruction, chosen
+            self._differ(rows)
+            self._actuation.hold(rows, self.robot.actions_of(physics[:, self._targets]))
+            self._state[rows], self._privileged[rows] = stack(seen.state), self._exact(rows, found)
             self._tick[rows] = self._streak[rows] = 0
             self._running[rows] = True
         return self._observation()
@@ -131,11 +147,12 @@ class MujocoEnvironment:
         requested = self._checked(actions, rows)
         before = self._physics[rows]
         previous = self.robot.actions_of(before[:, self._targets])
-        executed = self.robot.limit_rate(self._spec.action.clip(requested), previous)
-        physics, sound = self._engine.run(before, self.robot.controls(executed))
+        arriving = self._actuation.arriving(rows, self._tick[rows], requested)
+        executed = self.robot.limit_rate(self._spec.action.clip(arriving), previous)
+        physics, sound = self._engine.run(before, self.robot.controls(executed), self._variants.of(rows))
         found, state = self._observe(rows, physics)
         ending = self._endings(rows, found, sound)
-        privileged, success, reward = stack(found.privileged), found.success & sound, found.reward.astype(np.float32)
+        privileged, success, reward = self._exact(rows, found), found.success & sound, found.reward.astype(np.float32)
         ticks = np.arange(requested.shape[1])
         valid = ticks <= ending.last[:, None]
         if not valid.all():
@@ -165,6 +182,19 @@ class MujocoEnvironment:
             failure=tuple(reason),
             observation=self._observation(render),
         )
+
+    def _differ(self, rows: Int64) -> None:
+        """Make the worlds `rows` (n,) differ as their seeds say."""
+        self._variants.begin(rows, self._seed[rows])
+        self._actuation.begin(rows, self._seed[rows])
+
+    def _differences(self, rows: Int64, lead: tuple[int, ...]) -> tuple[Block, ...]:
+        """By what the worlds `rows` (n,) differ, for an observation of leading axes `lead`, (n,) or (n, K)."""
+        return (*self._variants.blocks(rows, lead), *self._actuation.blocks(rows, lead))
+
+    def _exact(self, rows: Int64, found: Measurement) -> Float32:
+        """The privileged vectors (n, P) or (n, K, P) of the worlds `rows` (n,)."""
+        return stack((*found.privileged, *self._differences(rows, found.reward.shape)))
 
     def _observe(self, rows: Int64, physics: Float64) -> tuple[Measurement, Float32]:
         """What is true of the states (n, K, X), and the state vectors (n, K, S) that perception makes of them."""
@@ -241,13 +271,14 @@ class MujocoEnvironment:
     def snapshot(self, mask: Bool) -> Snapshot:
         """What the worlds in `mask` need to go on; see `Environment.snapshot`.
 
-        A row of `physics` holds the physics state, the state vector as perceived, and the poses still to be perceived.
+        A row of `physics` holds the physics state, the state vector as perceived, the poses still to be perceived and
+        the actions still to arrive.
         """
         rows = self._rows(mask)
-        late = self._perception.past[rows].reshape(len(rows), -1)
+        memory = [late[rows].reshape(len(rows), -1).astype(np.float64) for late in self._late]
         return Snapshot(
             rows=rows,
-            physics=np.concatenate([self._physics[rows], self._state[rows].astype(np.float64), late], axis=1),
+            physics=np.concatenate([self._physics[rows], self._state[rows].astype(np.float64), *memory], axis=1),
             counters=np.stack([counter[rows].astype(np.int64) for counter in self._counters], axis=1),
             generators=self._perception.generator_states(rows),
             fingerprint=self._spec.fingerprint,
@@ -256,7 +287,12 @@ class MujocoEnvironment:
     @property
     def _counters(self) -> tuple[NDArray[np.generic], ...]:
         """Whole numbers (N,) that a world has beside its physics."""
-        return self._tick, self._streak, self._running, self._instruction
+        return self._tick, self._streak, self._running, self._instruction, self._seed
+
+    @property
+    def _late(self) -> tuple[NDArray[np.generic], ...]:
+        """What is still under way in a world, (N, ...)."""
+        return self._perception.past, self._actuation.pending
 
     def restore(self, snapshot: Snapshot, mask: Bool) -> Observation:
         """Put the worlds in `mask` into the snapshot's states, in order; see `Environment.restore`."""
@@ -266,17 +302,17 @@ class MujocoEnvironment:
                 f"the snapshot belongs to environment {snapshot.fingerprint}, this one is {self._spec.fingerprint}: "
                 "restore it into the same task with the same parameters"
             )
-        memory = self._perception.past
-        ends = np.cumsum([self._view.size, self._spec.state.size, memory[0].size])
-        if snapshot.physics.shape != (len(rows), ends[2]):
-            raise DataError(f"snapshot: expected shape {(len(rows), int(ends[2]))}, got {snapshot.physics.shape}")
-        self._physics[rows] = snapshot.physics[:, : ends[0]]
-        self._state[rows] = snapshot.physics[:, ends[0] : ends[1]]
-        memory[rows] = snapshot.physics[:, ends[1] :].reshape(len(rows), *memory.shape[1:])
+        parts = self._physics, self._state, *self._late
+        ends = np.cumsum([part[0].size for part in parts])
+        if snapshot.physics.shape != (len(rows), ends[-1]):
+            raise DataError(f"snapshot: expected shape {(len(rows), int(ends[-1]))}, got {snapshot.physics.shape}")
         for counter, values in zip(self._counters, snapshot.counters.T, strict=True):
             counter[rows] = values
+        self._differ(rows)
+        for part, values in zip(parts, np.split(snapshot.physics, ends[:-1], axis=1), strict=True):
+            part[rows] = values.reshape(len(rows), *part.shape[1:])
         found = self.task.measure(self._view, self._physics[rows], self._instruction[rows])
-        self._privileged[rows] = stack(found.privileged)
+        self._privileged[rows] = self._exact(rows, found)
         self._perception.restore_generators(rows, snapshot.generators)
         return self._observation()
 
@@ -303,19 +339,20 @@ def _robot_for(task: Task, name: str) -> Robot:
     return robot
 
 
-def _spec(task: Task, view: View, camera: CameraSpec) -> EnvironmentSpec:
-    """The spec of `task`; element names and bounds come from measuring one state."""
+def _spec(
+    task: Task, view: View, state: tuple[Block, ...], privileged: tuple[Block, ...], horizon: int, camera: CameraSpec
+) -> EnvironmentSpec:
+    """The spec of `task`; element names and bounds come from the blocks of one measured state."""
     robot = view.robot
-    sample = task.measure(view, view.at_rest())
     return EnvironmentSpec(
         task=task.name,
         robot=robot.name,
-        state=array_spec("state", sample.state),
-        privileged=array_spec("privileged", sample.privileged),
+        state=array_spec("state", state),
+        privileged=array_spec("privileged", privileged),
         action=robot.action,
         physics_size=view.size,
         control_hz=robot.control_hz,
-        horizon=max(1, round(task.time_limit_s * robot.control_hz)),
+        horizon=horizon,
         settle_ticks=round(SETTLE_S * robot.control_hz),
         instructions=task.instructions,
         tool_frame=view.arm.tool,

@@ -132,6 +132,11 @@ class Robot:
         return slice(start, start + arm.size)
 
     @cached_property
+    def is_joint(self) -> NDArray[np.bool_]:
+        """Which actions are joint targets (A,); the others are openings of grippers."""
+        return np.array([part for arm in self.arms for part in (*(True,) * len(arm.joints), False)])
+
+    @cached_property
     def _drive(self) -> tuple[NDArray[np.intp], Float64]:
         """Which action moves each actuator, (U,), and by how much, (U,)."""
         source, scale = [], []

@@ -13,6 +13,7 @@ from sim.tasks.base import Task
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
 from tests.contracts.environment import EnvironmentContract, same, wiggle
+from tests.sim.test_randomisation import WIDE
 
 
 class TestInsert(EnvironmentContract):
@@ -29,6 +30,11 @@ class TestNoisyAndLatePoses(EnvironmentContract):
     def make_environment(self, worlds: int) -> MujocoEnvironment:
         noise = PoseNoise(position_m=0.002, yaw_rad=0.02, delay_ticks=3)
         return MujocoEnvironment(Insert(time_limit_s=2.0), worlds, noise=noise)
+
+
+class TestWorldsThatDiffer(EnvironmentContract):
+    def make_environment(self, worlds: int) -> MujocoEnvironment:
+        return MujocoEnvironment(Insert(time_limit_s=2.0), worlds, threads=2, randomisation=WIDE)
 
 
 def whole_episodes(task: Task, worlds: int, threads: int, count: int) -> tuple[list[np.ndarray], list[str]]:
