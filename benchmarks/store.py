@@ -29,6 +29,7 @@ import numpy as np
 
 from robotrl.data.cache import TrainingCache
 from robotrl.data.images import CachedImages, StoredImages
+from robotrl.data.pack import pack_store
 from robotrl.data.store import EpisodeStore
 from robotrl.data.windows import WindowSampler
 from robotrl.specs import ArraySpec, Capabilities, EnvironmentSpec, SceneSpec
@@ -306,7 +307,10 @@ def unsynced() -> Generator[None]:
 
 
 def growth(root: Path) -> dict[str, float]:
-    """Milliseconds of a durable append at 10 and at 10,000 episodes, and seconds to open and index the latter."""
+    """Milliseconds of a durable append at 10 and at 10,000 episodes, and seconds to open, index and pack the latter.
+
+    `pack_vs_copy` is to reading the same files one by one and writing them into a single one, synced once.
+    """
     store = EpisodeStore.create(root / "grown", spec())
     model = episode(20, 0, filmed=False)
     found: dict[str, float] = {}
@@ -324,7 +328,21 @@ def growth(root: Path) -> dict[str, float]:
                     append()
             found[f"append_ms_at_{size}"] = statistics.median(_timed(append) for _ in range(30))
     opened = [_timed(lambda: len(EpisodeStore.open(store.root).snapshot())) for _ in range(5)]
-    return found | {"open_10000_s": statistics.median(opened) / 1e3}
+    copied = _timed(lambda: _copy(store.root, root / "copied"))
+    packed = _timed(lambda: pack_store(store))
+    return found | {
+        "open_10000_s": statistics.median(opened) / 1e3,
+        "pack_10000_s": packed / 1e3,
+        "pack_vs_copy": packed / copied,
+    }
+
+
+def _copy(store: Path, target: Path) -> None:
+    with target.open("wb") as file:
+        for path in sorted(store.glob("writers/*/episodes/*")):
+            file.write(path.read_bytes())
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _timed(call: Callable[[], object]) -> float:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from robotrl.cli import main
+from robotrl.data.store import EpisodeStore
 from robotrl.events import read_events, stage_results
+from robotrl.provenance import code_fingerprint
 from robotrl.view.from_events import report_of
 from robotrl.view.report_data import summary
 
@@ -49,6 +51,12 @@ def test_one_command_leaves_a_summary_a_report_recordings_and_every_stage(finish
     assert list((finished / "rerun").glob("*.rrd"))
     stages = set(stage_results(read_events(finished / "events.jsonl")))
     assert {"demonstrations", "base/train", "round-1/takeovers", "round-1/gate", "final/after_single_draw"} <= stages
+
+
+def test_every_episode_says_which_code_recorded_it(finished):
+    assert {entry.meta.code for entry in EpisodeStore.open(finished / "store").snapshot().entries} == {
+        code_fingerprint()
+    }
 
 
 def test_resuming_a_finished_run_repeats_nothing(finished, capsys):
