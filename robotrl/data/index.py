@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from robotrl.data.durable import storage_errors
+from robotrl.data.durable import lock_is_held, storage_errors
 from robotrl.data.entry import JOURNAL, StoreEntry, file_name
+from robotrl.data.episode_file import SUFFIX
 from robotrl.data.journal import JSON, damaged_journal, scan_journal
 from robotrl.data.names import is_name
 from robotrl.errors import DataError, RobotRLError
@@ -174,6 +175,15 @@ class StoreIndex:
         several = (self.find(id_) for id_, commits in self._commits.items() if len(commits) > 1)
         return tuple(tuple(found) for found in several if len({entry.crc for entry in found}) > 1)
 
+    def unread(self) -> list[Path]:
+        """Directories of writers that have files of episodes, and a journal that names none: it was lost.
+
+        A writer that lives is left out: it journals an episode after it wrote the file.
+        """
+        known = {name for name, journal in self.journals.items() if journal.entries}
+        directories = (self._directory / name for name in _names(self._directory) if name not in known)
+        return [d for d in directories if _has_episodes(d) and not lock_is_held(d / "lock")]
+
     def live(self, writer: str) -> dict[int, StoreEntry]:
         """The entries of one writer that no journal removed: byte of the commit's line → entry."""
         entries = self.journals[writer].entries
@@ -182,10 +192,18 @@ class StoreIndex:
 
 def writer_names(directory: Path) -> list[str]:
     """Names of the writers that have a journal, sorted."""
+    return [name for name in _names(directory) if os.path.exists(directory / name / JOURNAL)]
+
+
+def _names(directory: Path) -> list[str]:
     if not directory.is_dir():
         return []
     with storage_errors("read", directory), os.scandir(directory) as found:
-        return sorted(e.name for e in found if is_name(e.name) and os.path.exists(os.path.join(e.path, JOURNAL)))
+        return sorted(entry.name for entry in found if is_name(entry.name))
+
+
+def _has_episodes(directory: Path) -> bool:
+    return any(directory.glob(f"episodes/*{SUFFIX}")) or any(directory.glob("segments/*"))
 
 
 def _size(path: Path) -> int:

@@ -1,12 +1,14 @@
 """Append-only journals: one JSON object a line, framed by its CRC-32, `crc32hex json\\n`.
 
 A line is in the journal once it is synced. A crash can leave only the last line incomplete; readers stop before it
-and the next writer removes it. A complete line whose CRC is wrong is damage, and an error that names it.
+and the next writer removes it. A complete line whose CRC is wrong, or an end that is not the beginning of a line, is
+damage, and an error that names it.
 Numbers that JSON lacks are written as Python writes them: NaN, Infinity, -Infinity.
 """
 
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +19,9 @@ from typing import Any
 
 from robotrl.data.durable import storage_errors, sync_directory
 from robotrl.errors import DataError, StorageError
+
+# The beginning of a line, as far as a crash let it be written: a power cut may leave zeros in place of bytes.
+_TORN = re.compile(rb"([0-9a-f]{0,8}|[0-9a-f]{8} (\{[ -~]*)?)[\0 ]*")
 
 type JSON = bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None
 
@@ -33,7 +38,8 @@ class JournalScan:
 
     Attributes:
         records: (byte at which the line begins, its record), in order.
-        damaged: (start, stop) of the bytes of every whole line that does not fit its CRC.
+        damaged: (start, stop) of the bytes of every whole line that does not fit its CRC, and of an end that no
+            interrupted writer can have left.
         end: the byte after the last whole line.
     """
 
@@ -54,13 +60,16 @@ def scan_journal(path: Path, start: int = 0) -> JournalScan:
         file.seek(start)
         content = file.read()
     at = start
-    for line in content.split(b"\n")[:-1]:
+    *lines, tail = content.split(b"\n")
+    for line in lines:
         record = decode_line(line)
         if record is not None:
             scan.records.append((at, record))
         elif line.strip(b" "):
             scan.damaged.append((at, at + len(line)))
         at += len(line) + 1
+    if not _TORN.fullmatch(tail):
+        scan.damaged.append((at, at + len(tail)))
     return replace(scan, end=at)
 
 

@@ -101,6 +101,8 @@ def _journal_repairs(path: Path, scan: JournalScan) -> list[Repair]:
     advice = "what it committed is taken up again; if it was a removal, remove again"
     found = [Repair(path, f"moved the damaged line at byte {at} to quarantine: {advice}") for at, _ in scan.damaged]
     torn = path.stat().st_size - scan.end if path.exists() else 0
+    if any(at == scan.end for at, _ in scan.damaged):
+        return found  # the end is among them
     return [*found, Repair(path, f"cut {torn} bytes of a line that was never finished")] if torn else found
 
 

@@ -21,7 +21,7 @@ from robotrl.data.annotations import (
     write_annotations,
 )
 from robotrl.data.durable import ensure_directory, storage_errors, write_atomic
-from robotrl.data.entry import StoreEntry
+from robotrl.data.entry import JOURNAL, StoreEntry
 from robotrl.data.index import StoreIndex
 from robotrl.data.journal import JSON
 from robotrl.data.snapshot import StoreSnapshot
@@ -94,6 +94,13 @@ class EpisodeStore:
             index, self._index = self._index, StoreIndex(self.root)
             snapshot = _take(index)
             self._index = index
+            for directory in index.unread():
+                _LOG.warning(
+                    "%s has episodes that its journal does not name, and none that it names: was %s lost? "
+                    "`robotrl data recover` takes them up again",
+                    directory,
+                    directory / JOURNAL,
+                )
             return snapshot
 
     def follow(self, interval_s: float = 0.2) -> Iterator[tuple[StoreEntry, ...]]:

@@ -139,3 +139,26 @@ def test_a_closed_writer_refuses(tmp_path):
     writer.close()
     with pytest.raises(StorageError, match="closed"):
         writer.append({})
+
+
+@given(records=st.lists(st.dictionaries(st.text(), values, max_size=3), max_size=3), garbage=st.binary(min_size=12))
+@settings(max_examples=60, deadline=None)
+def test_what_no_writer_can_have_left_at_the_end_is_damage_and_is_not_cut_away(scratch, records, garbage):
+    garbage = b"~" + garbage.replace(b"\n", b"")
+    content = b"".join(map(encode_line, records)) + garbage
+    scratch.write_bytes(content)
+    for refuse in (read_journal, JournalWriter):
+        with pytest.raises(DataError, match=rf"line {len(records) + 1} is damaged"):
+            refuse(scratch)
+    assert scratch.read_bytes() == content
+
+
+@given(records=records, zeros=st.integers(0, 5000), data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_zeros_that_a_power_cut_left_after_the_last_line_are_a_torn_line(scratch, records, zeros, data):
+    lines = [encode_line(record) for record in records]
+    begun = lines[-1][: data.draw(st.integers(0, len(lines[-1]) - 1))]
+    scratch.write_bytes(b"".join(lines[:-1]) + begun + b"\0" * zeros)
+    with JournalWriter(scratch) as writer:
+        assert same(writer.records, records[:-1])
+    assert scratch.read_bytes() == b"".join(lines[:-1])

@@ -223,6 +223,56 @@ def test_a_torn_line_is_cut_and_reported(store, directory):
     assert path.read_bytes() == content
 
 
+def emptied(content: bytes) -> bytes:
+    return b""
+
+
+def overwritten(content: bytes) -> bytes:
+    return np.random.default_rng(0).bytes(len(content))
+
+
+def overwritten_without_a_line_end(content: bytes) -> bytes:
+    return overwritten(content).replace(b"\n", b"\r")
+
+
+def ended_by_garbage(content: bytes) -> bytes:
+    return content[:-50] + b"\xff" * 50
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("damage", [None, emptied, overwritten, overwritten_without_a_line_end, ended_by_garbage])
+def test_a_journal_that_is_lost_is_told_and_costs_no_episode(store, directory, caplog, packed, damage):
+    if packed:
+        pack_store(store)
+    path = directory / "journal.jsonl"
+    content = path.read_bytes()
+    path.unlink()
+    if damage is not None:
+        path.write_bytes(damage(content))
+    try:
+        assert len(EpisodeStore.open(store.root).snapshot()) == 0
+        told = caplog.text
+    except DataError as error:
+        told = str(error)
+    assert str(path) in told and "robotrl data recover" in told
+    assert problems(store)
+    assert recover_store(store.root, dry_run=True).failed == ()
+    assert recover_store(store.root).failed == ()
+    caplog.clear()
+    assert_holds(store, [0, 1, 2, 3])
+    assert (problems(store), caplog.text) == ([], "")
+
+
+def test_a_writer_that_has_journalled_nothing_yet_is_no_reason_to_warn(store, directory, caplog):
+    first = store.root / "writers/w1/episodes"
+    with store.writer("w1"):
+        shutil.copy(directory / f"episodes/{IDS[0]}.zarr.zip", first)
+        EpisodeStore.open(store.root).snapshot()
+    (first / f"{IDS[0]}.zarr.zip").unlink()
+    EpisodeStore.open(store.root).snapshot()
+    assert caplog.text == ""
+
+
 def test_a_dry_run_changes_nothing(store, directory):
     (directory / "staging/half").write_bytes(b"half")
     flip(directory / f"episodes/{IDS[1]}.zarr.zip", 3000)

@@ -6,7 +6,7 @@ from argparse import Namespace
 from robotrl.data.annotations import list_annotations
 from robotrl.data.commands.locate import open_store, resolve_ids
 from robotrl.data.commands.output import hint, require_yes, table
-from robotrl.data.commands.parser import Parser, Subcommand, one_of
+from robotrl.data.commands.parser import Parser, Subcommand, one_of, said
 from robotrl.data.corrections import KEEP, Correction, read_corrections, write_corrections
 from robotrl.data.store import EpisodeStore
 from robotrl.types import Outcome
@@ -17,7 +17,7 @@ _OUTCOMES: dict[str, Outcome | None] = {"success": "success", "failure": "failur
 def _rm_arguments(parser: Parser) -> None:
     parser.store()
     parser.episodes("episodes to remove")
-    parser.add_argument("--reason", required=True, help="why; it is kept with the removal")
+    parser.add_argument("--reason", type=said, required=True, help="why; it is kept with the removal")
     parser.yes()
 
 
@@ -56,8 +56,8 @@ def _relabel_arguments(parser: Parser) -> None:
     parser.store()
     parser.episodes("episodes to correct")
     parser.add_argument("--outcome", type=one_of("outcome", _OUTCOMES), help="success, failure or none")
-    parser.add_argument("--instruction", help="what the robot was asked to do")
-    parser.add_argument("--reason", required=True, help="why; it is kept with the correction")
+    parser.add_argument("--instruction", type=said, help="what the robot was asked to do")
+    parser.add_argument("--reason", type=said, required=True, help="why; it is kept with the correction")
 
 
 def _relabel(options: Namespace) -> None:

@@ -72,7 +72,7 @@ def _lineage_arguments(parser: Parser) -> None:
 
 def _lineage(options: Namespace) -> None:
     if (options.version is None) == (options.episode is None):
-        raise ConfigurationError("say either VERSION or --episode ID, not both")
+        raise ConfigurationError("expected either VERSION or --episode ID: one of them, and not both")
     store = open_store(options.run)
     if options.version is not None:
         _print_trainings(store, options)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from robotrl.data.commands.filters import add_filters, filtered
 from robotrl.data.commands.locate import open_store
 from robotrl.data.commands.output import as_json, hint, table
-from robotrl.data.commands.parser import Parser, Subcommand, count
+from robotrl.data.commands.parser import Parser, Subcommand, whole
 from robotrl.data.corrections import Corrections, read_corrections
 from robotrl.data.entry import StoreEntry
 from robotrl.data.snapshot import StoreSnapshot
@@ -34,7 +34,7 @@ class _Row:
 def _ls_arguments(parser: Parser) -> None:
     parser.store()
     add_filters(parser)
-    parser.add_argument("--limit", type=count, default=100, help="episodes to list, 0 for all (100)")
+    parser.add_argument("--limit", type=whole(0), default=100, help="episodes to list, 0 for all (100)")
     parser.json()
 
 

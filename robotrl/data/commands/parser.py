@@ -75,8 +75,19 @@ def one_of(kind: str, choices: Iterable[str]) -> Callable[[str], str]:
     return convert
 
 
-def count(word: str) -> int:
-    """An argument type: a whole number of at least 0."""
-    if not word.isdecimal():
-        raise ConfigurationError(f"'{word}': expected a whole number of at least 0")
-    return int(word)
+def whole(least: int) -> Callable[[str], int]:
+    """An argument type: a whole number of at least `least`."""
+
+    def convert(word: str) -> int:
+        if not word.isdecimal() or int(word) < least:
+            raise ConfigurationError(f"'{word}': expected a whole number of at least {least}")
+        return int(word)
+
+    return convert
+
+
+def said(word: str) -> str:
+    """An argument type: words, not blanks alone."""
+    if not word.strip():
+        raise ConfigurationError(f"'{word}': expected some words, got none")
+    return word

@@ -12,7 +12,7 @@ from robotrl.data.camera_layers import Renderer, render_layer
 from robotrl.data.commands.filters import add_filters, filtered
 from robotrl.data.commands.locate import open_store
 from robotrl.data.commands.output import hint, pairs
-from robotrl.data.commands.parser import Parser, Subcommand, count
+from robotrl.data.commands.parser import Parser, Subcommand, whole
 from robotrl.data.corrections import read_corrections
 from robotrl.data.names import require_name
 from robotrl.errors import ConfigurationError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def _arguments(parser: Parser) -> None:
     parser.add_argument("run", metavar="RUN", type=Path, help="a run directory; its configuration names the simulator")
     parser.add_argument("layer", metavar="LAYER", help="name of the camera layer; a new one for another look")
-    parser.add_argument("--every", type=count, default=1, help="every so many ticks get a picture (1)")
+    parser.add_argument("--every", type=whole(1), default=1, help="every so many ticks get a picture (1)")
     add_filters(parser)
 
 
@@ -37,8 +37,6 @@ def _render(options: Namespace) -> None:
     store = open_store(options.run)
     snapshot = filtered(store.snapshot(), read_corrections(store), options)
     require_name("camera layer", options.layer)
-    if options.every < 1:
-        raise ConfigurationError("--every 0: expected at least 1")
     if not store.spec.cameras:
         raise ConfigurationError(f"{options.run}: the environment has no cameras, so there is nothing to render")
     from robotrl.parts import Parts  # imports PyTorch, which takes seconds
