@@ -13,12 +13,17 @@ from robotrl import seeds as seed_streams
 from robotrl.errors import DataError, unknown_name
 from robotrl.specs import EnvironmentSpec
 from robotrl.types import ActionChunk, Committed, Float32, Float64, Int64, Observation
-from sim.experts import insert, pick_place
+from sim.experts import insert, pick_place, reach, stack
 from sim.experts.guide import Goal, Guide
 from sim.ik import ArmKinematics
 from sim.robots import robot_called
 
-GUIDES: dict[str, Guide] = {"insert": insert.GUIDE, "pick_place": pick_place.GUIDE}
+GUIDES: dict[str, Guide] = {
+    "insert": insert.GUIDE,
+    "pick_place": pick_place.GUIDE,
+    "reach": reach.GUIDE,
+    "stack": stack.GUIDE,
+}
 
 # The servos close a gap with a time constant of 0.1 s, so a lead of 3 cm is a speed of 0.3 m/s.
 _MAX_LEAD_M = 0.03

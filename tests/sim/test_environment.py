@@ -1,4 +1,4 @@
-"""The environment contract for both tasks, and what is particular to MuJoCo worlds."""
+"""The environment contract for the tasks, and what is particular to MuJoCo worlds."""
 
 import numpy as np
 import pytest
@@ -12,6 +12,8 @@ from sim.scene import control_slice
 from sim.tasks.base import Task
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
+from sim.tasks.reach import Reach
+from sim.tasks.stack import Stack
 from tests.contracts.environment import EnvironmentContract, same, wiggle
 from tests.sim.test_randomisation import WIDE
 
@@ -24,6 +26,16 @@ class TestInsert(EnvironmentContract):
 class TestPickPlaceOnTwoThreads(EnvironmentContract):
     def make_environment(self, worlds: int) -> MujocoEnvironment:
         return MujocoEnvironment(PickPlace(time_limit_s=2.0), worlds, threads=2)
+
+
+class TestReach(EnvironmentContract):
+    def make_environment(self, worlds: int) -> MujocoEnvironment:
+        return MujocoEnvironment(Reach(time_limit_s=2.0), worlds)
+
+
+class TestStack(EnvironmentContract):
+    def make_environment(self, worlds: int) -> MujocoEnvironment:
+        return MujocoEnvironment(Stack(time_limit_s=2.0), worlds)
 
 
 class TestNoisyAndLatePoses(EnvironmentContract):

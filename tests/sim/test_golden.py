@@ -24,14 +24,15 @@ PAIRS = sorted((name, robot) for name, task in TASKS.items() for robot in task.r
 def trajectory(task: str, robot: str) -> dict[str, Float64]:
     """Physics states and actions of two worlds under their expert, at every tenth tick, flat."""
     environment = MujocoEnvironment(TASKS[task](), WORLDS, robot=robot)
-    expert, rows, everyone = Expert(environment.spec, WORLDS), np.arange(WORLDS), np.ones(WORLDS, np.bool_)
+    expert, rows, running = Expert(environment.spec, WORLDS), np.arange(WORLDS), np.ones(WORLDS, np.bool_)
     seeds = seed_range("train").block(WORLDS)
-    observation = environment.reset(seeds, everyone)
+    observation = environment.reset(seeds, running)
     expert.reset(rows, seeds)
     physics, actions = [], []
     for tick in range(TICKS):
-        transition = environment.step(expert.act(observation, rows)[:, None], everyone)
+        transition = environment.step(expert.act(observation, rows)[:, None], running)
         observation = transition.observation
+        running &= ~(transition.terminated | transition.truncated)[:, 0]
         if tick % EVERY == EVERY - 1:
             physics.append(transition.physics)
             actions.append(transition.actions.astype(np.float64))

@@ -1,8 +1,11 @@
 """Starts, success and failure of the tasks, on states built by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import sim.tasks
 from robotrl import kinematics
 from robotrl.errors import ConfigurationError
 from robotrl.types import Float64
@@ -11,8 +14,12 @@ from sim.robots import PANDA
 from sim.tasks.base import FAILURES, Pose, Task, View, array_spec, square_yaw, stack
 from sim.tasks.insert import GRASP_M, Insert
 from sim.tasks.pick_place import SIDE_M, PickPlace
+from sim.tasks.reach import Reach
+from sim.tasks.stack import Stack
 
-TASKS = [Insert(), PickPlace()]
+TASKS = [make() for make in sim.tasks.TASKS.values()]
+FETCHING = [task for task in TASKS if task.name != "reach"]
+"""Tasks with an object to fetch and a place for it."""
 
 
 def view_of(task: Task) -> View:
@@ -31,7 +38,7 @@ def seated(
     return physics
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
+@pytest.mark.parametrize("task", FETCHING, ids=lambda t: t.name)
 def test_starts_are_open_apart_and_within_reach(task: Task):
     view = view_of(task)
     physics = np.stack([task.draw(view, np.random.default_rng(i)) for i in range(200)])
@@ -101,7 +108,7 @@ def test_a_fallen_peg_is_tipped(tilt: float, reason: str):
     assert FAILURES[task.measure(view, physics).failure] == reason
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
+@pytest.mark.parametrize("task", FETCHING, ids=lambda t: t.name)
 @pytest.mark.parametrize("place", [(0.9, 0.0, 0.0), (0.5, 0.5, 0.0), (0.5, 0.0, -0.1), (0.1, 0.0, 0.0)])
 def test_an_object_off_the_table_is_out_of_reach(task: Task, place: tuple[float, float, float]):
     view = view_of(task)
@@ -121,6 +128,43 @@ def test_a_cube_in_the_bin_is_success_and_one_beside_it_is_not():
     assert task.measure(view, physics).success
     view.place(physics, "cube", bin_ + np.array([0.08, 0.0, SIDE_M / 2]), 0.5)
     assert not task.measure(view, physics).success
+
+
+@pytest.mark.parametrize(
+    ("offset", "solved"), [((0.0, 0.0, 0.0), True), ((0.01, -0.01, 0.0), True), ((0.02, 0, 0), False)]
+)
+def test_a_cube_on_the_other_is_success_while_it_lies_safely(offset: tuple[float, float, float], solved: bool):
+    task = Stack()
+    view = view_of(task)
+    physics = task.draw(view, np.random.default_rng(0))
+    start = view.scene.frames[view.scene.frame("bottom")].address
+    top = physics[start : start + 3] + np.array([0.0, 0.0, SIDE_M]) + offset
+    view.place(physics, "cube", top, 0.5)
+    found = task.measure(view, physics)
+    assert bool(found.success) == solved
+    view.place(physics, "cube", top + np.array([0.0, 0.0, 0.01]), 0.5)
+    assert not task.measure(view, physics).success
+
+
+def test_reaching_is_success_within_the_ball_and_the_reward_grows_on_the_way():
+    task = Reach()
+    view = view_of(task)
+    physics = np.stack([task.draw(view, np.random.default_rng(0))] * 5)
+    tool = view.poses(physics, "tool")[0].position[0]
+    for row, away in enumerate((0.0, 0.014, 0.016, 0.05, 0.3)):
+        view.place(physics[row], "ball", tool + np.array([away, 0.0, 0.0]), 0.0)
+    found = task.measure(view, physics)
+    assert found.success.tolist() == [True, True, False, False, False]
+    assert (np.diff(found.reward) <= 0).all() and found.reward[-1] < 0.2 and found.reward[0] == 1.0
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
+def test_the_easiest_starts_lie_closer_together(task: Task):
+    view = view_of(task)
+    easy, hard = (
+        np.stack([replace(task, difficulty=d).draw(view, np.random.default_rng(i)) for i in range(50)]) for d in (0, 1)
+    )
+    assert np.ptp(easy, axis=0).sum() < 0.2 * np.ptp(hard, axis=0).sum()
 
 
 def test_square_yaw_knows_four_sides_and_any_resting_face():
