@@ -4,8 +4,9 @@ from sim.tasks.base import Task
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
 from sim.tasks.reach import Reach
+from sim.tasks.sort import Sort
 from sim.tasks.stack import Stack
 
 __all__ = ["TASKS", "Task"]
 
-TASKS: dict[str, type[Task]] = {task.name: task for task in (Insert, PickPlace, Reach, Stack)}
+TASKS: dict[str, type[Task]] = {task.name: task for task in (Insert, PickPlace, Reach, Sort, Stack)}

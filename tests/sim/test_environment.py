@@ -13,6 +13,7 @@ from sim.tasks.base import Task
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
 from sim.tasks.reach import Reach
+from sim.tasks.sort import Sort
 from sim.tasks.stack import Stack
 from tests.contracts.environment import EnvironmentContract, same, wiggle
 from tests.sim.test_randomisation import WIDE
@@ -36,6 +37,11 @@ class TestReach(EnvironmentContract):
 class TestStack(EnvironmentContract):
     def make_environment(self, worlds: int) -> MujocoEnvironment:
         return MujocoEnvironment(Stack(time_limit_s=2.0), worlds)
+
+
+class TestSort(EnvironmentContract):
+    def make_environment(self, worlds: int) -> MujocoEnvironment:
+        return MujocoEnvironment(Sort(time_limit_s=2.0), worlds)
 
 
 class TestNoisyAndLatePoses(EnvironmentContract):

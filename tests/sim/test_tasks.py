@@ -15,6 +15,7 @@ from sim.tasks.base import FAILURES, Pose, Task, View, array_spec, square_yaw, s
 from sim.tasks.insert import GRASP_M, Insert
 from sim.tasks.pick_place import SIDE_M, PickPlace
 from sim.tasks.reach import Reach
+from sim.tasks.sort import HELD_OUT, ITEMS, ORDERS, Sort
 from sim.tasks.stack import Stack
 
 TASKS = [make() for make in sim.tasks.TASKS.values()]
@@ -45,9 +46,12 @@ def test_starts_are_open_apart_and_within_reach(task: Task):
     found = task.measure(view, physics)
     assert not found.success.any()
     assert not found.failure.any()
-    tool, item, goal = view.poses(physics, "tool", *[f.name for f in view.scene.frames if f.joint in ("free", "mocap")])
-    assert np.linalg.norm((item.position - goal.position)[:, :2], axis=1).min() > 0.12
-    assert np.ptp(item.position[:, 1]) > 0.2
+    tool, *items, goal = view.poses(
+        physics, "tool", *[f.name for f in view.scene.frames if f.joint in ("free", "mocap")]
+    )
+    for item in items:
+        assert np.linalg.norm((item.position - goal.position)[:, :2], axis=1).min() > 0.12
+        assert np.ptp(item.position[:, 1]) > 0.2
     assert tool.position[:, 2].min() > 0.1
 
 
@@ -161,10 +165,51 @@ def test_reaching_is_success_within_the_ball_and_the_reward_grows_on_the_way():
 @pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
 def test_the_easiest_starts_lie_closer_together(task: Task):
     view = view_of(task)
-    easy, hard = (
-        np.stack([replace(task, difficulty=d).draw(view, np.random.default_rng(i)) for i in range(50)]) for d in (0, 1)
-    )
-    assert np.ptp(easy, axis=0).sum() < 0.2 * np.ptp(hard, axis=0).sum()
+    goal = [f for f in view.scene.frames if f.joint in ("free", "mocap")][-1].address
+    spread = []
+    for difficulty in (0, 1):
+        made = replace(task, difficulty=difficulty)
+        starts = np.stack([made.draw(view, np.random.default_rng(i)) for i in range(50)])
+        spread.append(np.ptp(starts[:, [*range(1, 8), goal, goal + 1]], axis=0))
+    assert (spread[0] < 0.2 * spread[1]).all()
+
+
+def test_sorting_has_many_instructions_and_every_word_of_those_held_out_is_heard_in_training():
+    assert len(set(Sort.instructions)) == len(Sort.instructions) >= 24
+    chosen = {
+        name: {Sort(combinations=name).choose(np.random.default_rng(i)) for i in range(400)}
+        for name in ("training", "held_out", "all")
+    }
+    assert chosen["held_out"] == set(HELD_OUT) and len(HELD_OUT) >= 4
+    assert chosen["training"] == chosen["all"] - chosen["held_out"]
+    assert len(chosen["all"]) == len(Sort.instructions)
+    heard = {word for i in chosen["training"] for word in Sort.instructions[i].split()}
+    assert {word for i in HELD_OUT for word in Sort.instructions[i].split()} <= heard
+
+
+def test_sorting_is_success_where_the_instruction_says_and_nowhere_else():
+    task = Sort()
+    view = view_of(task)
+    physics = np.stack([task.draw(view, np.random.default_rng(3))] * len(ORDERS))
+    address = {name: view.scene.frames[view.scene.frame(name)].address for name in (*ITEMS, "tray")}
+    for row, order in enumerate(ORDERS):
+        item = ITEMS[order.item]
+        for parked, other in enumerate(ITEMS):  # apart from each other, so that no two places are the same
+            view.place(physics[row], other, (0.42 + 0.08 * parked, -0.22 + 0.1 * parked, 0.02), 0.3)
+        view.place(physics[row], "tray", (0.5, 0.22, 0.0), 0.0)
+        if order.kind == 0:
+            goal = np.array([0.5 + 0.076 * (order.to - 1), 0.22, 0.024])
+        else:
+            start = address[ITEMS[order.to]]
+            goal = physics[row, start : start + 3] + [order.shift_m, 0.0, 0.04 * (order.kind == 2)]
+        view.place(physics[row], item, goal, 0.5)
+    matrix = np.array([task.measure(view, physics, np.int64(i)).success for i in range(len(ORDERS))])
+    same = np.eye(len(ORDERS), dtype=bool)
+    for i, j in np.ndindex(same.shape):  # in front of a thing that is behind it
+        left, right = ORDERS[i], ORDERS[j]
+        if left.kind == right.kind == 1 and (left.item, left.to) == (right.to, right.item):
+            same[i, j] = left.shift_m == -right.shift_m
+    np.testing.assert_array_equal(matrix, same)
 
 
 def test_square_yaw_knows_four_sides_and_any_resting_face():
