@@ -1,6 +1,7 @@
 """Tasks: what lies on the table, where it starts, and what counts as success and failure."""
 
 from sim.tasks.base import Task
+from sim.tasks.conveyor import Conveyor
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
 from sim.tasks.reach import Reach
@@ -9,4 +10,4 @@ from sim.tasks.stack import Stack
 
 __all__ = ["TASKS", "Task"]
 
-TASKS: dict[str, type[Task]] = {task.name: task for task in (Insert, PickPlace, Reach, Sort, Stack)}
+TASKS: dict[str, type[Task]] = {task.name: task for task in (Conveyor, Insert, PickPlace, Reach, Sort, Stack)}

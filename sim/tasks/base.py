@@ -166,13 +166,18 @@ class Columns:
 
 @dataclass(frozen=True)
 class View:
-    """Named access to the physics states (..., X) of one compiled scene."""
+    """Named access to the physics states (..., X) of one compiled scene.
+
+    `free` and `slides` say where the velocities of free bodies (six numbers, m/s and rad/s) and of objects on slides
+    (one, m/s) begin.
+    """
 
     robot: Robot
     scene: SceneSpec
     size: int
     columns: dict[str, Columns]
     free: dict[str, int]
+    slides: dict[str, int]
     _chains: dict[tuple[str, ...], ForwardKinematics] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -193,7 +198,9 @@ class View:
             first = last
         bodies = [model.body(i) for i in range(model.nbody)]
         free = {b.name: velocity + int(b.dofadr[0]) for b in bodies if b.dofnum[0] == 6}
-        return cls(robot, scene.scene_spec(model), scene.physics_size(model), columns, free)
+        # The arms' joints come first.
+        slides = {b.name: velocity + int(b.dofadr[0]) for b in bodies if b.dofnum[0] == 1 and b.dofadr[0] >= first}
+        return cls(robot, scene.scene_spec(model), scene.physics_size(model), columns, free, slides)
 
     @property
     def arm(self) -> Arm:

@@ -31,21 +31,7 @@ class PickPlace(Task):
 
     def objects(self, robot: Robot) -> str:
         """The cube, and the bin on a mocap body."""
-        outer, half = _INNER_M + _WALL_M, 0.5 * WALL_HEIGHT_M
-        middle, height = _INNER_M + 0.5 * _WALL_M, _FLOOR_M + half
-        colour = "0.25 0.4 0.55 1"
-        walls = box_xml("bin_floor", "fixture", (outer, outer, 0.5 * _FLOOR_M), (0, 0, 0.5 * _FLOOR_M), colour)
-        for name, x, y, size_x, size_y in (
-            ("east", middle, 0, 0.5 * _WALL_M, outer),
-            ("west", -middle, 0, 0.5 * _WALL_M, outer),
-            ("north", 0, middle, _INNER_M, 0.5 * _WALL_M),
-            ("south", 0, -middle, _INNER_M, 0.5 * _WALL_M),
-        ):
-            walls += box_xml(f"bin_{name}", "fixture", (size_x, size_y, half), (x, y, height), colour)
-        cube = box_xml("cube", "object", (0.5 * SIDE_M,) * 3, (0, 0, 0), "0.9 0.45 0.2 1", mass=0.08)
-        return f"""
-    <body name="cube" pos="0.5 0 {0.5 * SIDE_M}"><freejoint name="cube"/>{cube}</body>
-    <body name="bin" mocap="true" pos="0.5 0.15 0">{walls}</body>"""
+        return cube_xml() + bin_xml()
 
     def draw(self, view: View, rng: np.random.Generator, instruction: int = 0) -> Float64:
         """Cube anywhere in 18 × 30 cm, the bin in 12 × 8 cm beside it, both turned, the arm somewhere above."""
@@ -77,6 +63,30 @@ class PickPlace(Task):
         reward = np.where(success, 1.0, 0.2 * near + held * (0.2 + 0.3 * home) + 0.2 * stages["placed"])
         failure = (lost(cube, view.robot.workspace.reach) * FAILURES.index("out_of_reach")).astype(np.uint8)
         return Measurement(state, view.privileged_blocks(physics, stages), reward, success, failure)
+
+
+def cube_xml(height_m: float = 0.0) -> str:
+    """MJCF of the cube, `height_m` above the table."""
+    cube = box_xml("cube", "object", (0.5 * SIDE_M,) * 3, (0, 0, 0), "0.9 0.45 0.2 1", mass=0.08)
+    return f"""
+    <body name="cube" pos="0.5 0 {height_m + 0.5 * SIDE_M}"><freejoint name="cube"/>{cube}</body>"""
+
+
+def bin_xml() -> str:
+    """MJCF of the bin: a floor and four walls on a mocap body."""
+    outer, half = _INNER_M + _WALL_M, 0.5 * WALL_HEIGHT_M
+    middle, height = _INNER_M + 0.5 * _WALL_M, _FLOOR_M + half
+    colour = "0.25 0.4 0.55 1"
+    walls = box_xml("bin_floor", "fixture", (outer, outer, 0.5 * _FLOOR_M), (0, 0, 0.5 * _FLOOR_M), colour)
+    for name, x, y, size_x, size_y in (
+        ("east", middle, 0, 0.5 * _WALL_M, outer),
+        ("west", -middle, 0, 0.5 * _WALL_M, outer),
+        ("north", 0, middle, _INNER_M, 0.5 * _WALL_M),
+        ("south", 0, -middle, _INNER_M, 0.5 * _WALL_M),
+    ):
+        walls += box_xml(f"bin_{name}", "fixture", (size_x, size_y, half), (x, y, height), colour)
+    return f"""
+    <body name="bin" mocap="true" pos="0.5 0.15 0">{walls}</body>"""
 
 
 def _checkpoints(opening: Float64, to_cube: Float64, to_bin: Float64) -> dict[str, Bool]:

@@ -10,6 +10,7 @@ from sim.experts import Expert
 from sim.perception import PoseNoise
 from sim.scene import control_slice
 from sim.tasks.base import Task
+from sim.tasks.conveyor import Conveyor
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
 from sim.tasks.reach import Reach
@@ -42,6 +43,11 @@ class TestStack(EnvironmentContract):
 class TestSort(EnvironmentContract):
     def make_environment(self, worlds: int) -> MujocoEnvironment:
         return MujocoEnvironment(Sort(time_limit_s=2.0), worlds)
+
+
+class TestConveyor(EnvironmentContract):
+    def make_environment(self, worlds: int) -> MujocoEnvironment:
+        return MujocoEnvironment(Conveyor(time_limit_s=2.0), worlds)
 
 
 class TestNoisyAndLatePoses(EnvironmentContract):
@@ -179,6 +185,26 @@ def test_joint_targets_obey_the_velocity_limits():
     transition = env.step(far, np.ones(1, np.bool_))
     np.testing.assert_allclose(np.diff(transition.actions[0, :, 0]), 2.175 * 0.05, rtol=1e-5)
     assert transition.clamped.tolist() == [[1, 1, 1]]
+
+
+def test_a_cube_on_the_conveyor_keeps_the_belts_speed_until_it_is_out_of_reach():
+    env = MujocoEnvironment(Conveyor(time_limit_s=30.0), 4)
+    everyone = np.ones(4, np.bool_)
+    start = env.reset(seed_range("train").block(4), everyone)
+    y, belt = (env.spec.state.elements.index(name) for name in ("cube.y", "belt.speed"))
+    still = np.repeat(start.state[:, None, :8], 20, axis=1)
+    speed = start.state[:, belt]
+    assert (speed > 0.03).all() and len(set(speed.tolist())) == 4
+    transition = env.step(still, everyone)
+    np.testing.assert_allclose(transition.state[:, -1, y] - start.state[:, y], speed, rtol=0.02)
+    np.testing.assert_allclose(transition.state[:, -1, belt], speed, rtol=1e-3)
+    reasons = [""] * 4
+    running = everyone.copy()
+    while running.any():
+        transition = env.step(still, running)
+        reasons = [new or old for new, old in zip(transition.failure, reasons, strict=True)]
+        running &= ~(transition.terminated | transition.truncated).any(1)
+    assert reasons == ["out_of_reach"] * 4
 
 
 def test_noise_spoils_the_state_but_neither_the_world_nor_the_start():

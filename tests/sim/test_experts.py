@@ -9,6 +9,7 @@ from robotrl.types import Committed
 from sim.environment import MujocoEnvironment
 from sim.experts import Expert, ExpertPolicy
 from sim.tasks.base import Task
+from sim.tasks.conveyor import Conveyor
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
 from sim.tasks.reach import Reach
@@ -16,7 +17,7 @@ from sim.tasks.sort import Sort
 from sim.tasks.stack import Stack
 from tests.contracts.environment import wiggle
 
-TASKS = [Insert(), Insert(clearance_m=0.001), PickPlace(), Reach(), Stack(), Sort(combinations="all")]
+TASKS = [Insert(), Insert(clearance_m=0.001), PickPlace(), Reach(), Stack(), Sort(combinations="all"), Conveyor()]
 
 
 def name_of(task: Task) -> str:
@@ -61,7 +62,7 @@ def test_the_expert_solves_at_least_98_percent_of_200_starts(task: Task):
     assert reasons.count("") >= 196
 
 
-@pytest.mark.parametrize("task", [TASKS[0], TASKS[2], TASKS[4], TASKS[5]], ids=name_of)
+@pytest.mark.parametrize("task", [TASKS[0], TASKS[2], *TASKS[4:]], ids=name_of)
 def test_the_expert_takes_over_at_any_moment(task: Task):
     count = 24
     env = MujocoEnvironment(task, count)

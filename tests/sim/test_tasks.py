@@ -51,7 +51,7 @@ def test_starts_are_open_apart_and_within_reach(task: Task):
     )
     for item in items:
         assert np.linalg.norm((item.position - goal.position)[:, :2], axis=1).min() > 0.12
-        assert np.ptp(item.position[:, 1]) > 0.2
+        assert np.ptp(item.position[:, 1]) > 0.1
     assert tool.position[:, 2].min() > 0.1
 
 
@@ -171,7 +171,7 @@ def test_the_easiest_starts_lie_closer_together(task: Task):
         made = replace(task, difficulty=difficulty)
         starts = np.stack([made.draw(view, np.random.default_rng(i)) for i in range(50)])
         spread.append(np.ptp(starts[:, [*range(1, 8), goal, goal + 1]], axis=0))
-    assert (spread[0] < 0.2 * spread[1]).all()
+    assert (spread[0] <= 0.2 * spread[1]).all() and spread[1].any()
 
 
 def test_sorting_has_many_instructions_and_every_word_of_those_held_out_is_heard_in_training():
