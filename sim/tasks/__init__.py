@@ -2,6 +2,7 @@
 
 from sim.tasks.base import Task
 from sim.tasks.conveyor import Conveyor
+from sim.tasks.drawer import Drawer
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
 from sim.tasks.reach import Reach
@@ -10,4 +11,4 @@ from sim.tasks.stack import Stack
 
 __all__ = ["TASKS", "Task"]
 
-TASKS: dict[str, type[Task]] = {task.name: task for task in (Conveyor, Insert, PickPlace, Reach, Sort, Stack)}
+TASKS: dict[str, type[Task]] = {task.name: task for task in (Conveyor, Drawer, Insert, PickPlace, Reach, Sort, Stack)}

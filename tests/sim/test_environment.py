@@ -11,6 +11,7 @@ from sim.perception import PoseNoise
 from sim.scene import control_slice
 from sim.tasks.base import Task
 from sim.tasks.conveyor import Conveyor
+from sim.tasks.drawer import Drawer
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
 from sim.tasks.reach import Reach
@@ -48,6 +49,11 @@ class TestSort(EnvironmentContract):
 class TestConveyor(EnvironmentContract):
     def make_environment(self, worlds: int) -> MujocoEnvironment:
         return MujocoEnvironment(Conveyor(time_limit_s=2.0), worlds)
+
+
+class TestDrawer(EnvironmentContract):
+    def make_environment(self, worlds: int) -> MujocoEnvironment:
+        return MujocoEnvironment(Drawer(time_limit_s=2.0), worlds)
 
 
 class TestNoisyAndLatePoses(EnvironmentContract):

@@ -10,6 +10,7 @@ from sim.environment import MujocoEnvironment
 from sim.experts import Expert, ExpertPolicy
 from sim.tasks.base import Task
 from sim.tasks.conveyor import Conveyor
+from sim.tasks.drawer import Drawer
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
 from sim.tasks.reach import Reach
@@ -17,7 +18,16 @@ from sim.tasks.sort import Sort
 from sim.tasks.stack import Stack
 from tests.contracts.environment import wiggle
 
-TASKS = [Insert(), Insert(clearance_m=0.001), PickPlace(), Reach(), Stack(), Sort(combinations="all"), Conveyor()]
+TASKS = [
+    Insert(),
+    Insert(clearance_m=0.001),
+    PickPlace(),
+    Reach(),
+    Stack(),
+    Sort(combinations="all"),
+    Conveyor(),
+    Drawer(),
+]
 
 
 def name_of(task: Task) -> str:
@@ -52,7 +62,7 @@ def solve(task: Task, count: int) -> tuple[list[str], np.ndarray]:
 def test_the_expert_solves_twenty_starts(task: Task):
     reasons, ticks = solve(task, 20)
     assert reasons.count("") >= 19
-    assert ticks.mean() < 125
+    assert ticks.mean() < (250 if task.name == "drawer" else 125)
 
 
 @pytest.mark.slow
