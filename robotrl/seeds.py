@@ -31,6 +31,10 @@ class SeedRange:
             raise ConfigurationError(f"seeds {offset}..{offset + count} leave the range '{self.name}' of {_SPAN} seeds")
         return np.arange(self.start + offset, self.start + offset + count, dtype=np.int64)
 
+    def draw(self, rng: np.random.Generator) -> int:
+        """Any seed of the range."""
+        return self.start + int(rng.integers(_SPAN))
+
 
 RANGES = {name: SeedRange(name, (i + 1) * _SPAN) for i, name in enumerate(("train", "validation", "gate", "final"))}
 

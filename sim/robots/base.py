@@ -166,7 +166,7 @@ class Robot:
         return np.concatenate(parts, axis=-1).astype(np.float32)
 
     @cached_property
-    def _longest_step(self) -> Float32:
+    def longest_step(self) -> Float32:
         """How far each action may move in a tick, (A,); the fingers are limited by their servos alone."""
         steps = [np.append(np.array(a.max_velocity) * self.period_s, a.gripper.max_opening_m) for a in self.arms]
         return np.concatenate(steps).astype(np.float32)
@@ -181,7 +181,7 @@ class Robot:
         Returns:
             (n, K, A) float32: no joint target moves by more than its velocity limit allows in a tick.
         """
-        limit, limited = self._longest_step, np.empty_like(actions)
+        limit, limited = self.longest_step, np.empty_like(actions)
         for k in range(actions.shape[1]):
             nearest = np.maximum(actions[:, k], previous - limit)
             previous = np.minimum(nearest, previous + limit, out=limited[:, k])
