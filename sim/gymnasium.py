@@ -18,6 +18,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
 
 from robotrl.errors import ConfigurationError, DataError, unknown_name
 from robotrl.seeds import seed_range
@@ -36,7 +40,12 @@ def register() -> None:
     """Tell Gymnasium of the tasks: `pick_place` is `robotrl/PickPlace-v0`. Idempotent."""
     for name, task in TASKS.items():
         if (key := f"robotrl/{task.__name__}-v0") not in gymnasium.registry:
-            gymnasium.register(key, entry_point=f"{__name__}:TaskEnv", kwargs={"task": name})
+            gymnasium.register(
+                key,
+                entry_point=f"{__name__}:TaskEnv",
+                vector_entry_point=f"{__name__}:TaskVectorEnv",
+                kwargs={"task": name},
+            )
 
 
 def _task_called(name: str, parameters: Mapping[str, Parameter]) -> Task:
@@ -198,6 +207,115 @@ class TaskEnv(gymnasium.Env[Float32, Float32]):
     def close(self) -> None:
         """Free threads and graphics. Idempotent."""
         self._worlds.close()
+
+
+class TaskVectorEnv(VectorEnv[Float32, Float32, NDArray[Any]]):
+    """N worlds of a task, stepped together; made by `gymnasium.make_vec`. World i does what a `TaskEnv` does.
+
+    Args:
+        task, robot, render_mode, seeds, parameters: as of `TaskEnv`.
+        num_envs: N.
+        threads: cores to use, 0 for all that the process may use. Results do not depend on it.
+        autoreset_mode: when a world that ended starts anew: at the next step, whose action it ignores; in the same one,
+            whose info then has `final_obs` and `final_info`; or when `reset` is called with `options["reset_mask"]`.
+    """
+
+    metadata: Info = _METADATA | {"autoreset_mode": AutoresetMode.NEXT_STEP}
+
+    def __init__(
+        self,
+        task: str,
+        num_envs: int = 1,
+        robot: str = "panda",
+        render_mode: str | None = None,
+        seeds: str = "train",
+        threads: int = 1,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        **parameters: Parameter,
+    ) -> None:
+        modes = [mode.value for mode in AutoresetMode]
+        if autoreset_mode not in (*AutoresetMode, *modes):
+            raise unknown_name("autoreset mode", str(autoreset_mode), modes)
+        self._mode = AutoresetMode(autoreset_mode)
+        self._worlds = _Worlds(_task_called(task, parameters), num_envs, threads, robot, render_mode, seeds)
+        self.num_envs, self.render_mode = num_envs, render_mode
+        self.single_observation_space = self._worlds.observation_space
+        self.single_action_space = self._worlds.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.metadata = self.metadata | {"render_fps": self._worlds.hz, "autoreset_mode": self._mode}
+        self._generators = [seeding.np_random()[0] for _ in range(num_envs)]
+        self._everyone = np.ones(num_envs, np.bool_)
+        self._ended = np.zeros(num_envs, np.bool_)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
+    ) -> tuple[Float32, Info]:
+        """New starts: observations (N, S) and info.
+
+        Args:
+            seed: of world 0, to which world i adds i; or one for every world. None goes on with the present sequences.
+            options: `reset_mask` (N,) bool: which worlds start anew, all by default; there are no others.
+        """
+        mask = self._everyone if options is None else options.get("reset_mask", self._everyone)
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else seed
+        seeds = [None] * self.num_envs if seeds is None else seeds
+        if len(seeds) != self.num_envs:
+            raise DataError(f"seed: expected one number, or {self.num_envs}, got {len(seeds)}")
+        if np.shape(mask) != (self.num_envs,) or np.asarray(mask).dtype != np.bool_:
+            raise DataError(f"reset_mask: expected {self.num_envs} booleans, got {mask!r}")
+        for i in np.flatnonzero(mask):
+            if seeds[i] is not None:
+                self._generators[i] = seeding.np_random(seeds[i])[0]
+        self._worlds.reset(self._generators, mask)
+        self._ended &= ~mask
+        return self._worlds.observation, _with_masks(self._worlds.info(), mask)
+
+    def step(self, actions: Float32) -> tuple[Float32, Float64, Bool, Bool, Info]:
+        """One tick under `actions` (N, A): observations (N, S), reward, terminated and truncated (N,), and info.
+
+        The info is that of `TaskEnv.step`, an array for a value.
+        """
+        targets, moving = self._worlds.targets(actions), self._everyone
+        if self._mode is AutoresetMode.NEXT_STEP and self._ended.any():
+            moving = ~self._ended
+            self._worlds.reset(self._generators, self._ended)
+        reward, terminated, truncated = self._worlds.step(targets, moving)
+        self._ended, info = terminated | truncated, {}
+        if self._mode is AutoresetMode.SAME_STEP and self._ended.any():
+            final = {"final_obs": _rows(self._worlds.observation), "final_info": self._worlds.info()}
+            info = _with_masks(final, self._ended)
+            self._worlds.reset(self._generators, self._ended)
+        info |= _with_masks(self._worlds.info(), self._everyone)
+        return self._worlds.observation, reward, terminated, truncated, info
+
+    def render(self) -> tuple[UInt8, ...] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The pictures (H, W, 3) of the worlds as they are, in mode "rgb_array"."""
+        return None if self.render_mode is None else tuple(self._worlds.render())
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Free threads and graphics."""
+        self._worlds.close()
+
+
+def _rows(values: Float32) -> NDArray[np.object_]:
+    """The rows of `values` (N, S) as the elements of an array (N,)."""
+    out = np.empty(len(values), object)
+    out[:] = list(values)
+    return out
+
+
+def _with_masks(info: Info, mask: Bool) -> Info:
+    """What vector environments tell: values that are 0 or None outside of `mask` (N,), and the mask beside each key."""
+    out: Info = {}
+    for name, value in info.items():
+        if isinstance(value, dict):
+            out[name] = _with_masks(value, mask)
+        else:
+            out[name] = np.full_like(value, None if value.dtype == object else 0)
+            out[name][mask] = value[mask]
+        out[f"_{name}"] = mask.copy()
+    return out
 
 
 register()

@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
 
 import sim.gymnasium
 from robotrl.errors import ConfigurationError, DataError
@@ -152,6 +153,87 @@ def test_a_bad_argument_is_answered_with_what_is_valid(wrong: dict, message: str
         sim.gymnasium.TaskEnv(**{"task": "reach"} | wrong)
 
 
+def same(left: object, right: object) -> bool:
+    """Equal to the bit, arrays in tuples, dictionaries and arrays included."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray) and left.dtype != object:
+        return left.dtype == right.dtype and np.array_equal(left, right)
+    if isinstance(left, np.ndarray | tuple) and isinstance(right, np.ndarray | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    return type(left) is type(right) and left == right
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("task", TASKS)
+def test_worlds_stepped_together_do_what_they_do_alone_to_the_bit(task: str, mode: AutoresetMode):
+    alone = gymnasium.make_vec(
+        IDS[task], 3, "sync", {"autoreset_mode": mode}, time_limit_s=0.5, seeds="validation", difficulty=0.5
+    )
+    together = gymnasium.make_vec(
+        IDS[task], 3, threads=2, autoreset_mode=mode.value, time_limit_s=0.5, seeds="validation", difficulty=0.5
+    )
+    assert isinstance(together, sim.gymnasium.TaskVectorEnv) and together.metadata["autoreset_mode"] is mode
+    assert together.action_space == alone.action_space and together.observation_space == alone.observation_space
+    rng = np.random.default_rng(0)
+    for seed in (7, [1, 9, 4], None):
+        assert same(together.reset(seed=seed), alone.reset(seed=seed))
+        for _ in range(15):
+            actions = rng.uniform(-1.2, 1.2, (3, 8)).astype(np.float32)
+            assert same(together.step(actions), alone.step(actions))
+    together.close()
+    alone.close()
+
+
+def test_a_world_that_ended_starts_anew_at_the_next_step_and_ignores_that_steps_action():
+    made = gymnasium.make_vec(IDS["reach"], 2, time_limit_s=0.5)
+    made.reset(seed=0)
+    whole = np.ones((2, 8), np.float32)
+    for _ in range(9):
+        made.step(whole)
+    last, _, _, truncated, info = made.step(whole)
+    assert truncated.all() and (info["failure"] == "timeout").all() and "final_obs" not in info
+    first, reward, terminated, truncated, info = made.step(whole)
+    assert not (reward.any() or terminated.any() or truncated.any() or (info["failure"] != "").any())
+    alone = gymnasium.make(IDS["reach"], time_limit_s=0.5)
+    for row in range(2):
+        alone.reset(seed=row)
+        np.testing.assert_array_equal(first[row], alone.reset()[0])
+        assert (first[row] != last[row]).any()
+
+
+def test_without_autoreset_worlds_start_anew_when_they_are_told_to():
+    made = gymnasium.make_vec(IDS["reach"], 2, time_limit_s=0.1, autoreset_mode="Disabled")
+    still = np.zeros((2, 8), np.float32)
+    made.reset(seed=0)
+    made.step(still)
+    last, _, _, truncated, _ = made.step(still)
+    assert truncated.all()
+    with pytest.raises(DataError, match=r"worlds \[0, 1\] have ended"):
+        made.step(still)
+    observation, info = made.reset(seed=[5, 5], options={"reset_mask": np.array([False, True])})
+    assert info["_seed"].tolist() == [False, True]
+    np.testing.assert_array_equal(observation[0], last[0])
+    np.testing.assert_array_equal(observation[1], gymnasium.make(IDS["reach"]).reset(seed=5)[0])
+    with pytest.raises(DataError, match=r"worlds \[0\] have ended"):
+        made.step(still)
+
+
+def test_bad_arguments_of_many_worlds_are_answered_with_what_is_valid():
+    with pytest.raises(ConfigurationError, match="Did you mean 'NextStep'"):
+        gymnasium.make_vec(IDS["reach"], 2, autoreset_mode="Next")
+    with pytest.raises(ConfigurationError, match="expected at least 1"):
+        gymnasium.make_vec(IDS["reach"], 0)
+    made = gymnasium.make_vec(IDS["reach"], 2)
+    with pytest.raises(DataError, match="expected one number, or 2, got 3"):
+        made.reset(seed=[1, 2, 3])
+    with pytest.raises(DataError, match="reset_mask: expected 2 booleans"):
+        made.reset(options={"reset_mask": np.array([True])})
+    made.reset(seed=0)
+    with pytest.raises(DataError, match=r"expected shape \(2, 8\), got \(8,\)"):
+        made.step(np.zeros(8, np.float32))
+
+
 @needs_gl
 def test_a_picture_shows_the_world_as_it_is():
     made = gymnasium.make(IDS["reach"], render_mode="rgb_array")
@@ -162,5 +244,11 @@ def test_a_picture_shows_the_world_as_it_is():
     assert before.shape == (240, 320, 3) and before.dtype == np.uint8
     assert (before != after).any()
     np.testing.assert_array_equal(after, made.render())
-    made.close()
+    several = gymnasium.make_vec(IDS["reach"], 2, render_mode="rgb_array")
+    several.reset(seed=0)
+    assert len(several.render()) == 2
+    np.testing.assert_array_equal(several.render()[0], before)
+    for env in (made, several):
+        env.close()
+        env.close()
     assert gymnasium.make(IDS["reach"]).unwrapped.render() is None
