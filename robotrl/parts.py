@@ -55,7 +55,7 @@ class Parts:
         """Pictures (T, H, W, 3) of physics states (T, X), as `camera` sees them or as for a film."""
         environment: Any = self.environment(1)
         environment.close()
-        view = {} if camera is None else {"camera": camera.name, "height": camera.height, "width": camera.width}
+        view = {} if camera is None else {"camera": camera}
         return self._make("task.renderer", model=environment.model, physics=physics, **view)
 
     def policy(self, seed: int) -> SavedPolicy:
@@ -108,7 +108,8 @@ class Parts:
         if node is None:
             raise ConfigurationError(f"the configuration has no part '{name}'")
         try:
-            made = instantiate(node)
+            # Lists of parts hold the parts themselves, not OmegaConf's copies of them.
+            made = instantiate(node, _convert_="object")
             return made(**arguments) if arguments else made
         except (HydraException, TypeError) as error:
             cause = error.__cause__

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import cattrs
 import numpy as np
+from cattrs.gen import make_dict_unstructure_fn, override
 from numpy.typing import NDArray
 
 from robotrl.errors import DataError
@@ -71,11 +72,12 @@ class ArraySpec:
 
 @dataclass(frozen=True)
 class CameraSpec:
-    """A camera: its name and image size in pixels."""
+    """A camera: its name, image size in pixels, and visual profile, which says how much of the looks is drawn."""
 
     name: str
     height: int
     width: int
+    profile: str = "full"
 
 
 @dataclass(frozen=True)
@@ -176,12 +178,19 @@ class EnvironmentSpec:
     def to_json(self) -> str:
         """The spec as canonical JSON (sorted keys); `spec_from_json` reads it back."""
         plain = cattrs.structure(cattrs.unstructure(self), EnvironmentSpec)  # 1 and 1.0 must read the same
-        return json.dumps(cattrs.unstructure(plain), sort_keys=True)
+        return json.dumps(_CONVERTER.unstructure(plain), sort_keys=True)
 
     @property
     def fingerprint(self) -> str:
         """Twelve hex digits that change with anything in the spec."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:12]
+
+
+_CONVERTER = cattrs.Converter()
+# Specs from before there were profiles keep their JSON, hence their fingerprints and stores.
+_CONVERTER.register_unstructure_hook(
+    CameraSpec, make_dict_unstructure_fn(CameraSpec, _CONVERTER, profile=override(omit_if_default=True))
+)
 
 
 def spec_from_json(text: str) -> EnvironmentSpec:

@@ -1,20 +1,10 @@
 """MuJoCo simulation: scenes, tasks, experts and pictures behind the protocols of `robotrl.interfaces`."""
 
-import ctypes
-import os
-import sys
+from sim.graphics import choose_backend, no_context
 
-
-def _prefer_egl() -> None:
-    """Let MuJoCo draw without a window where the libraries for it exist; it reads the variable when it is imported."""
-    if sys.platform != "linux" or "MUJOCO_GL" in os.environ or "mujoco" in sys.modules:
-        return
-    try:
-        for library in ("libEGL.so.1", "libGL.so.1"):
-            ctypes.CDLL(library)
-    except OSError:
-        return
-    os.environ["MUJOCO_GL"] = "egl"
-
-
-_prefer_egl()
+choose_backend()
+try:
+    import mujoco as _mujoco  # noqa: F401  # pyright: ignore[reportUnusedImport]
+# MuJoCo loads the backend when it is imported; what a missing library raises depends on it.
+except (AttributeError, OSError, RuntimeError) as _error:
+    raise no_context(_error) from _error

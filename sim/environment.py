@@ -1,5 +1,6 @@
 """N worlds of one MuJoCo task behind `robotrl.interfaces.Environment`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from sim.actuation import Actuation
 from sim.engine import Engine
 from sim.perception import Perception, PoseNoise
 from sim.randomisation import Randomisation, Variants
-from sim.render import SceneRenderer
+from sim.render import SceneRenderer, check_camera
 from sim.robots import Robot, robot_called
 from sim.tasks.base import FAILURES, Block, Measurement, Task, View, array_spec, stack
 
@@ -23,6 +24,7 @@ SETTLE_S = 0.5
 _MAX_DRAWS = 100
 _EXACT = PoseNoise()
 _ALIKE = Randomisation()
+_FRONT = CameraSpec("front", 240, 320)
 _FIRST_WORLD = np.zeros(1, np.int64)
 
 
@@ -51,7 +53,7 @@ class MujocoEnvironment:
         robot: name of one that the task can be done with.
         noise: how object poses are spoiled in the observation; exact by default.
         randomisation: how worlds differ in physics, looks and actuation; they do not by default.
-        camera_height, camera_width: size in pixels of the images of camera "front" when a call asks to render.
+        cameras: what a call that asks to render gives images of.
     """
 
     def __init__(
@@ -62,26 +64,25 @@ class MujocoEnvironment:
         robot: str = "panda",
         noise: PoseNoise = _EXACT,
         randomisation: Randomisation = _ALIKE,
-        camera_height: int = 240,
-        camera_width: int = 320,
+        cameras: Sequence[CameraSpec] = (_FRONT,),
     ) -> None:
         if worlds < 1:
             raise ConfigurationError(f"worlds: expected at least 1, got {worlds}")
         self.task, self.robot = task, _robot_for(task, robot)
         self.model = scene.compile_model(task.name, self.robot, task.objects(self.robot))
+        for camera in cameras:
+            check_camera(self.model, camera)
         self._engine = Engine(self.model, threads, self.robot.substeps)
         self._view = View.of(self.model, self.robot)
         self._perception = Perception(self._view.scene, worlds, noise)
         self._variants = Variants(self.model, worlds, randomisation)
-        self._renderer: SceneRenderer | None = None
+        self._renderers: dict[str, SceneRenderer] = {}
         self._worlds = worlds
         horizon = max(1, round(task.time_limit_s * self.robot.control_hz))
         self._actuation = Actuation(randomisation, worlds, horizon, self.robot.is_joint)
         sample = task.measure(self._view, self._view.at_rest())
         exact = (*sample.privileged, *self._differences(_FIRST_WORLD, (1,)))
-        self._spec = _spec(
-            task, self._view, sample.state, exact, horizon, CameraSpec("front", camera_height, camera_width)
-        )
+        self._spec = _spec(task, self._view, sample.state, exact, horizon, _distinct(cameras))
         self._targets = scene.control_slice(self.model)
         self._period_ns = round(1e9 * self.robot.period_s)
         self._physics = np.zeros((worlds, self._view.size))
@@ -262,11 +263,14 @@ class MujocoEnvironment:
         )
 
     def _images(self) -> dict[str, UInt8]:
-        """Pictures (N, H, W, 3) of all worlds; the graphics context opens at the first call, in the calling thread."""
-        camera = self._spec.cameras[0]
-        if self._renderer is None:
-            self._renderer = SceneRenderer(self.model, camera.height, camera.width)
-        return {camera.name: self._renderer.video(self._physics, camera.name)}
+        """Pictures (N, H, W, 3) of all worlds; the graphics contexts open at the first call, in the calling thread."""
+        if not self._renderers:
+            self._renderers = {camera.name: SceneRenderer(self.model, camera) for camera in self._spec.cameras}
+        models = self._variants.of(np.arange(self._worlds)) or [self.model] * self._worlds
+        return {
+            name: np.stack([draw.frame(state, like) for state, like in zip(self._physics, models, strict=True)])
+            for name, draw in self._renderers.items()
+        }
 
     def snapshot(self, mask: Bool) -> Snapshot:
         """What the worlds in `mask` need to go on; see `Environment.snapshot`.
@@ -319,9 +323,9 @@ class MujocoEnvironment:
     def close(self) -> None:
         """Stop the threads and free the graphics context. Idempotent."""
         self._engine.close()
-        if self._renderer is not None:
-            self._renderer.close()
-            self._renderer = None
+        for renderer in self._renderers.values():
+            renderer.close()
+        self._renderers = {}
 
 
 def _streaks(before: Int64, success: Bool) -> Int64:
@@ -339,8 +343,21 @@ def _robot_for(task: Task, name: str) -> Robot:
     return robot
 
 
+def _distinct(cameras: Sequence[CameraSpec]) -> tuple[CameraSpec, ...]:
+    """The cameras, no two of which would give images of one name."""
+    names = [camera.name for camera in cameras]
+    if len(set(names)) != len(names):
+        raise ConfigurationError(f"cameras: expected each name once, got {', '.join(names)}")
+    return tuple(cameras)
+
+
 def _spec(
-    task: Task, view: View, state: tuple[Block, ...], privileged: tuple[Block, ...], horizon: int, camera: CameraSpec
+    task: Task,
+    view: View,
+    state: tuple[Block, ...],
+    privileged: tuple[Block, ...],
+    horizon: int,
+    cameras: tuple[CameraSpec, ...],
 ) -> EnvironmentSpec:
     """The spec of `task`; element names and bounds come from the blocks of one measured state."""
     robot = view.robot
@@ -358,5 +375,5 @@ def _spec(
         tool_frame=view.arm.tool,
         scene=view.scene,
         capabilities=Capabilities(snapshot=True, batched=True, faster_than_real_time=True),
-        cameras=(camera,),
+        cameras=cameras,
     )

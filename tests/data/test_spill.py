@@ -19,6 +19,7 @@ from robotrl.data.verify import verify_store
 from robotrl.errors import DataError
 from robotrl.rollout.loop import Execution, Origin, Rollout
 from robotrl.seeds import seed_range
+from robotrl.specs import CameraSpec
 from robotrl.types import Episode
 from sim.environment import MujocoEnvironment
 from sim.experts import Expert, ExpertPolicy
@@ -206,7 +207,7 @@ def test_a_full_disk_ends_the_log_with_a_warning_and_not_the_episode(tmp_path, m
 
 
 def test_a_rollout_spills_exactly_what_it_records(tmp_path):
-    world = MujocoEnvironment(Insert(time_limit_s=2.0), worlds=2, camera_height=24, camera_width=32)
+    world = MujocoEnvironment(Insert(time_limit_s=2.0), worlds=2, cameras=[CameraSpec("front", 24, 32)])
     spills = SpillDirectory(tmp_path, world.spec)
     expert = Expert(world.spec, 2)
     person = SimulatedOperator(world.spec, expert, OperatorConfig(reaction_s=0.2), 2)

@@ -11,6 +11,7 @@ from robotrl.errors import ConfigurationError, DataError
 from robotrl.rollout.film import Film
 from robotrl.rollout.loop import Execution, Origin, Rollout, hold_action
 from robotrl.seeds import seed_range
+from robotrl.specs import CameraSpec
 from robotrl.types import ActionChunk
 from sim.environment import MujocoEnvironment
 from sim.render import SceneRenderer
@@ -18,6 +19,7 @@ from sim.tasks.insert import Insert
 from tests.contracts.store import assert_same
 
 SIZE = (24, 32)
+CAMERA = CameraSpec("front", *SIZE)
 
 
 class Reaching:
@@ -36,7 +38,7 @@ class Reaching:
 
 def roll(camera_every: int):
     """Three episodes in two worlds, and the spec of these."""
-    world = MujocoEnvironment(Insert(time_limit_s=0.65), worlds=2, camera_height=SIZE[0], camera_width=SIZE[1])
+    world = MujocoEnvironment(Insert(time_limit_s=0.65), worlds=2, cameras=[CAMERA])
     origin = Origin("run", "filmed")
     rollout = Rollout(world, Reaching(world.spec), Execution(execute=8), origin, camera_every=camera_every)
     episodes = list(rollout.run(seed_range("train").block(3)))
@@ -47,7 +49,7 @@ def roll(camera_every: int):
 @pytest.mark.parametrize("every", [3, 6])
 def test_episodes_keep_what_the_camera_saw_at_every_so_many_states(every):
     world, episodes = roll(every)
-    with SceneRenderer(world.model, *SIZE) as renderer:
+    with SceneRenderer(world.model, CAMERA) as renderer:
         for episode in episodes:
             camera = episode.cameras["front"]
             np.testing.assert_array_equal(camera.tick, np.arange(0, episode.length + 1, every))
@@ -80,7 +82,7 @@ def test_a_layer_rendered_later_shows_what_was_recorded_and_goes_on_after_an_int
     store, world = plain
     snapshot = store.snapshot()
     before = [entry.path.read_bytes() for entry in snapshot.entries]
-    with SceneRenderer(world.model, *SIZE) as renderer:
+    with SceneRenderer(world.model, CAMERA) as renderer:
 
         def draw(physics):
             return {"front": renderer.video(physics)}
