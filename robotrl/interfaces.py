@@ -50,11 +50,12 @@ class Environment(Protocol):
         """
         ...
 
-    def step(self, actions: Float32, mask: Bool, render: bool = False) -> Transition:
+    def step(self, actions: Float32, mask: Bool, render: Bool | None = None) -> Transition:
         """Advance the worlds in `mask` (N,) by K ticks under `actions` (N, K, A).
 
         Masked-out worlds do not move. A world that ends inside the call stops there. Stepping a world that has
-        ended and was not reset is an error.
+        ended and was not reset is an error. The observation has the images of the worlds in `render` (N,), which need
+        not move, and zeros for the others; none at all where no world is rendered.
         """
         ...
 

@@ -52,7 +52,7 @@ class Observation:
         state: (N, S) float32, units of `EnvironmentSpec.state`. The loop stacks it to (n, L, S), oldest first,
             for a policy with history L; rows before the first tick repeat the first.
         privileged: (N, P) float32 or None; for teachers, critics and experts only.
-        images: camera name → (N, H, W, 3) uint8; empty when nothing was rendered.
+        images: camera name → (N, H, W, 3) uint8, zeros for a world that was not rendered; empty when none was.
         instruction: one sentence a world.
         tick: (N,) int64 control ticks since reset.
         time_ns: (N,) int64 ns since reset, on the environment's clock.

@@ -26,6 +26,7 @@ _EXACT = PoseNoise()
 _ALIKE = Randomisation()
 _FRONT = CameraSpec("front", 240, 320)
 _FIRST_WORLD = np.zeros(1, np.int64)
+_NOBODY = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,9 @@ class MujocoEnvironment:
             f"task '{task.name}': {_MAX_DRAWS} draws gave some seed no start that is neither solved nor failed"
         )
 
-    def step(self, actions: Float32, mask: Bool, render: bool = False) -> Transition:
+    def step(self, actions: Float32, mask: Bool, render: Bool | None = None) -> Transition:
         """Advance the worlds in `mask` (N,) by K ticks under `actions` (N, K, A); see `Environment.step`."""
-        rows = self._rows(mask)
+        rows, drawn = self._rows(mask), _NOBODY if render is None else self._rows(render)
         requested = self._checked(actions, rows)
         before = self._physics[rows]
         previous = self.robot.actions_of(before[:, self._targets])
@@ -181,7 +182,7 @@ class MujocoEnvironment:
             success=whole(rows, success),
             valid=whole(rows, valid),
             failure=tuple(reason),
-            observation=self._observation(render),
+            observation=self._observation(drawn),
         )
 
     def _differ(self, rows: Int64) -> None:
@@ -251,26 +252,32 @@ class MujocoEnvironment:
             )
         return np.flatnonzero(mask)
 
-    def _observation(self, render: bool = False) -> Observation:
+    def _observation(self, drawn: Int64 = _NOBODY) -> Observation:
+        """Of all worlds, with pictures of the worlds `drawn` (n,)."""
         return Observation(
             state=self._state.copy(),
             privileged=self._privileged.copy(),
-            images=self._images() if render else {},
+            images=self._images(drawn) if len(drawn) else {},
             instruction=tuple(map(self.task.instructions.__getitem__, self._instruction.tolist())),
             tick=self._tick.copy(),
             time_ns=self._tick * self._period_ns,
             physics=self._physics.copy(),
         )
 
-    def _images(self) -> dict[str, UInt8]:
-        """Pictures (N, H, W, 3) of all worlds; the graphics contexts open at the first call, in the calling thread."""
+    def _images(self, rows: Int64) -> dict[str, UInt8]:
+        """Pictures (N, H, W, 3) of the worlds `rows` (n,), zeros for the others.
+
+        The graphics contexts open at the first call, in the calling thread.
+        """
         if not self._renderers:
             self._renderers = {camera.name: SceneRenderer(self.model, camera) for camera in self._spec.cameras}
-        models = self._variants.of(np.arange(self._worlds)) or [self.model] * self._worlds
-        return {
-            name: np.stack([draw.frame(state, like) for state, like in zip(self._physics, models, strict=True)])
-            for name, draw in self._renderers.items()
-        }
+        models = self._variants.of(rows) or [self.model] * len(rows)
+        images: dict[str, UInt8] = {}
+        for camera in self._spec.cameras:
+            images[camera.name] = np.zeros((self._worlds, camera.height, camera.width, 3), np.uint8)
+            for row, like in zip(rows, models, strict=True):
+                images[camera.name][row] = self._renderers[camera.name].frame(self._physics[row], like)
+        return images
 
     def snapshot(self, mask: Bool) -> Snapshot:
         """What the worlds in `mask` need to go on; see `Environment.snapshot`.

@@ -31,13 +31,17 @@ class Film:
         """Ticks from `tick` (N,) until the next frame of any world in `mask` (N,) is due."""
         return int((self._every - tick[mask] % self._every).min(initial=self._every))
 
+    def due(self, tick: Int64, mask: Bool) -> Bool:
+        """Which worlds (N,) in `mask` (N,) have a frame due at their `tick` (N,)."""
+        return mask & (tick % self._every == 0)
+
     def take(self, observation: Observation, mask: Bool) -> list[tuple[int, TakenFrame]]:
         """Keep the frames of the worlds in `mask` (N,) that are due at the observation's tick; repeats are left out.
 
         Returns the frames that were kept, each with its world.
         """
         taken: list[tuple[int, TakenFrame]] = []
-        for row in np.flatnonzero(mask & (observation.tick % self._every == 0)):
+        for row in np.flatnonzero(self.due(observation.tick, mask)):
             reel, tick = self._reels[row], int(observation.tick[row])
             if tick in reel.ticks[-1:]:
                 continue

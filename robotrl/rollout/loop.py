@@ -154,7 +154,7 @@ class Rollout:
             return observation
         # A reset renders nothing; a step in which no world moves does.
         still = np.zeros((len(mask), 1, self.spec.action.size), np.float32)
-        observation = self.environment.step(still, np.zeros_like(mask), render=True).observation
+        observation = self.environment.step(still, np.zeros_like(mask), render=mask).observation
         self.recorder.frames(self._film.take(observation, mask))
         return observation
 
@@ -180,10 +180,10 @@ class Rollout:
         autonomous = moving & ~self._human
         self._propose(observation, self.executor.due(observation.tick, autonomous))
         ticks = 1 if command is not None else self.executor.ticks_to_event(observation.tick, autonomous)
-        render = False
+        render = None
         if self._film is not None:
-            frame = self._film.ticks_to_frame(observation.tick, moving)
-            ticks, render = min(ticks, frame), ticks >= frame
+            ticks = min(ticks, self._film.ticks_to_frame(observation.tick, moving))
+            render = self._film.due(observation.tick + ticks, moving)
         planned = self.executor.schedule(observation.tick, ticks, autonomous)
         actions = planned.actions
         if command is not None:
@@ -193,8 +193,8 @@ class Rollout:
             actions = actions + np.take_along_axis(self._pushed, index[..., None], axis=1)
         transition = self.environment.step(actions, moving, render)
         self.recorder.ticks(transition, planned, command, probability)
-        if self._film is not None and render:
-            self.recorder.frames(self._film.take(transition.observation, moving))
+        if self._film is not None and render is not None:
+            self.recorder.frames(self._film.take(transition.observation, render))
         for k in range(ticks):
             rows = np.flatnonzero(transition.valid[:, k])
             self._history[rows, :-1] = self._history[rows, 1:]

@@ -207,6 +207,8 @@ class EnvironmentContract:
         with pytest.raises(RobotRLError, match="mask"):
             five.step(actions, np.ones(4, np.bool_))
         with pytest.raises(RobotRLError, match="mask"):
+            five.step(actions, everyone, np.ones(4, np.bool_))
+        with pytest.raises(RobotRLError, match="mask"):
             five.reset(SEEDS, np.ones(5))
         with pytest.raises(RobotRLError, match="seeds"):
             five.reset(SEEDS[:4], everyone)

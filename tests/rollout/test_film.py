@@ -1,3 +1,4 @@
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -115,3 +116,25 @@ def test_a_layer_that_lacks_an_episode_or_belongs_to_another_is_refused(plain):
     (path / f"{snapshot.ids[0]}.zarr.zip").rename(path / f"{snapshot.ids[1]}.zarr.zip")
     with pytest.raises(DataError, match="choose another layer"):
         render_layer(store, snapshot, "v1", draw)
+
+
+class Watched(MujocoEnvironment):
+    """Notes the ticks of the worlds that it is asked to draw."""
+
+    def step(self, actions, mask, render=None):
+        transition = super().step(actions, mask, render)
+        if render is not None:
+            self.drawn += transition.observation.tick[render].tolist()
+        return transition
+
+
+def test_a_world_is_drawn_only_when_a_frame_of_it_is_kept():
+    world = Watched(Insert(time_limit_s=0.65), worlds=2, cameras=[CAMERA])
+    world.drawn = []
+    rollout = Rollout(world, Reaching(world.spec), Execution(execute=8), Origin("run", "filmed"), camera_every=5)
+    episodes = list(rollout.run(seed_range("train").block(3)))
+    world.close()
+    kept = Counter(int(tick) for episode in episodes for tick in episode.cameras["front"].tick)
+    # Beside them at most the last state of an episode that ended before the frame that was asked for.
+    assert set(Counter(world.drawn) - kept) <= {world.spec.horizon}
+    assert not kept - Counter(world.drawn)

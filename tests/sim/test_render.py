@@ -40,13 +40,19 @@ def test_stored_states_become_pictures_in_which_something_moves():
 
 
 @needs_gl
-def test_a_step_renders_every_world_when_asked():
+def test_a_step_renders_the_worlds_that_it_is_asked_to_and_no_others():
     env = MujocoEnvironment(Insert(), 2, cameras=[SMALL])
     start = env.reset(seed_range("train").block(2), EVERYONE)
     assert start.images == {}
-    images = env.step(start.state[:, None, :8], EVERYONE, render=True).observation.images
-    assert images["front"].shape == (2, 48, 64, 3)
+    actions = start.state[:, None, :8]
+    assert env.step(actions, EVERYONE).observation.images == {}
+    assert env.step(actions, EVERYONE, ~EVERYONE).observation.images == {}
+    both = env.step(actions, ~EVERYONE, EVERYONE).observation.images["front"]
+    assert both.shape == (2, 48, 64, 3)
+    second = env.step(actions, ~EVERYONE, np.array([False, True])).observation.images["front"]
     env.close()
+    np.testing.assert_array_equal(second[1], both[1])
+    assert not second[0].any()
 
 
 @needs_gl
@@ -74,7 +80,7 @@ def test_a_world_with_looks_of_its_own_is_drawn_with_them(profile: str):
     camera = CameraSpec("front", 48, 64, profile)
     env, physics = started(randomisation=Randomisation(colour=0.3, light=0.5, camera_m=0.05), cameras=[camera])
     still = np.zeros((2, 1, env.spec.action.size), np.float32)
-    images = env.step(still, ~EVERYONE, render=True).observation.images["front"]
+    images = env.step(still, ~EVERYONE, EVERYONE).observation.images["front"]
     env.close()
     own = env._variants.of(np.arange(2))
     assert own is not None
