@@ -21,6 +21,7 @@ import numpy as np
 from PIL import Image
 
 from robotrl.seeds import seed_range
+from robotrl.specs import CameraSpec
 from robotrl.stats import wilson_interval
 from robotrl.types import Bool, Observation
 from sim.environment import MujocoEnvironment
@@ -83,7 +84,7 @@ def picture(task: str, robot: str, folder: Path, ticks: int = 45) -> None:
         if (transition.terminated | transition.truncated).any():
             break
     folder.mkdir(parents=True, exist_ok=True)
-    with SceneRenderer(env.model, 360, 480) as renderer:
+    with SceneRenderer(env.model, CameraSpec("front", 360, 480)) as renderer:
         drawn = Image.fromarray(renderer.frame(observation.physics[0])).quantize(128)
         drawn.save(folder / f"{task}_{robot}.png", optimize=True)
 

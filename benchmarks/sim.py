@@ -6,6 +6,8 @@ platform needs: limits, observations, rewards, successes, endings. The Gymnasium
 the task that one would write by hand: one `MjData` a world, poses read from MuJoCo, a scalar success test, no
 rewards. Rates count the processor time of all processes and threads, so that other work on the machine matters less.
 Threads are measured on the wall clock, against two processes that replay half of the worlds each, as *bare*.
+`image_steps_per_core_s` is the environment's rate on `insert` for a policy that sees pictures: one of 64 x 64 pixels of
+every world every 16 ticks, in the profile `fast`, drawn on the CPU where there is no graphics card.
 
     uv run python benchmarks/sim.py          # a table for every task and robot
     uv run python benchmarks/sim.py --json   # and one line of JSON at the end
@@ -34,6 +36,7 @@ import mujoco
 import numpy as np
 
 from robotrl.seeds import seed_range
+from robotrl.specs import CameraSpec
 from robotrl.types import Float32, Float64
 from sim import scene
 from sim.engine import Engine
@@ -45,6 +48,9 @@ from sim.tasks import TASKS, Task
 PAIRS = [(task, robot) for task in sorted(TASKS) for robot in TASKS[task].robots]
 CHUNK = 8
 """Ticks between two looks at the policy in the main job."""
+IMAGE_TASK, IMAGE_CHUNK = "insert", 16
+"""Where pictures are measured, and ticks between two of them."""
+CAMERA = CameraSpec("front", 64, 64, "fast")
 LONGEST = 96
 """Ticks to replay, at most."""
 BY_HAND = ("insert", "pick_place")
@@ -142,6 +148,32 @@ def environment(replay: Replay, ticks: int, threads: int = 1) -> Callable[[], No
             env.step(replay.actions[:, k : k + ticks], everyone)
 
     return run
+
+
+def seeing(replay: Replay) -> tuple[Callable[[], None], MujocoEnvironment]:
+    """The environment with a picture of every world at each chunk's start."""
+    worlds = len(replay.seeds)
+    env = MujocoEnvironment(replay.task, worlds, robot=replay.robot, cameras=[CAMERA])
+    everyone, still = np.ones(worlds, np.bool_), np.zeros(worlds, np.bool_)
+
+    def run() -> None:
+        env.reset(replay.seeds, everyone)
+        env.step(replay.actions[:, :1], still, everyone)  # what the first chunk is proposed from
+        for k in range(0, replay.actions.shape[1], IMAGE_CHUNK):
+            last = k + IMAGE_CHUNK >= replay.actions.shape[1]
+            env.step(replay.actions[:, k : k + IMAGE_CHUNK], everyone, None if last else everyone)
+
+    return run, env
+
+
+def image_rate(worlds: int, budget_s: float) -> float:
+    """Control steps per core-second with pictures."""
+    replay = record(TASKS[IMAGE_TASK](), TASKS[IMAGE_TASK].robots[0], worlds)
+    run, env = seeing(replay)
+    run()  # opens the graphics context
+    found = rates({"seeing": (run, replay.steps, ())}, budget_s)["seeing"]
+    env.close()
+    return float(np.median(found))
 
 
 class GymnasiumTask(gymnasium.Env):
@@ -350,6 +382,11 @@ def main() -> None:
             print(f"{contender:24s}{rate:24,.0f}{ratio:10.0%}")
         print(f"two threads against two bare processes (wall clock): {scaling:.0%}", flush=True)
     processes.close()
+    image_rate_s = image_rate(options.worlds, options.seconds / len(PAIRS))
+    print(
+        f"\n{IMAGE_TASK} with a {CAMERA.height} x {CAMERA.width} picture of every world every {IMAGE_CHUNK} ticks: "
+        f"{image_rate_s:,.0f} control steps / core-s"
+    )
     if options.json:
         peers = ("gymnasium_sync", "gymnasium_async")
         best = {k: max(r[f"{k}_over_bare"] for r in report.values() if f"{k}_over_bare" in r) for k in peers}
@@ -357,6 +394,7 @@ def main() -> None:
             "tasks": report,
             "min_ratio_to_bound": min(r["ratio_to_bound"] for r in report.values()),
             "control_steps_per_core_s": min(r["control_steps_per_core_s"] for r in report.values()),
+            "image_steps_per_core_s": image_rate_s,
             "thread_scaling": min(r["thread_scaling"] for r in report.values()),
             "peers": {name: {"ratio_to_bound": ratio} for name, ratio in best.items()},
             "mujoco": mujoco.__version__,

@@ -24,6 +24,7 @@ def report(script: str, *arguments: str) -> dict[str, Any]:
 def test_sim_compares_every_task_and_robot_with_its_bound():
     found = report("sim", "--worlds", "4", "--seconds", "1")
     assert {"min_ratio_to_bound", "thread_scaling", "control_steps_per_core_s"} <= found.keys()
+    assert found["image_steps_per_core_s"] > 0
     assert len(found["tasks"]) == sum(len(task.robots) for task in TASKS.values())
     assert TASKS.keys() <= found["tasks"].keys()
     for task in found["tasks"].values():
