@@ -137,11 +137,9 @@ class _Worlds:
 
     def render(self) -> UInt8:
         """Pictures (N, H, W, 3) of the worlds."""
-        nobody, still = (
-            np.zeros_like(self._success),
-            np.zeros((len(self._seeds), 1, self._spec.action.size), np.float32),
-        )
-        images = self._environment.step(still, nobody, render=True).observation.images
+        nobody = np.zeros_like(self._success)
+        still = np.zeros((len(self._seeds), 1, self._spec.action.size), np.float32)
+        images = self._environment.step(still, nobody, render=~nobody).observation.images
         return images[self._spec.cameras[0].name]
 
     def close(self) -> None:
