@@ -252,3 +252,43 @@ def test_a_picture_shows_the_world_as_it_is():
         env.close()
         env.close()
     assert gymnasium.make(IDS["reach"]).unwrapped.render() is None
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_stable_baselines3s_checker_finds_nothing_to_say(task: str):
+    checker = pytest.importorskip("stable_baselines3.common.env_checker")
+    made = gymnasium.make(IDS[task]).unwrapped
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        checker.check_env(made)
+    made.close()
+
+
+def measured(model, episodes: int = 100) -> float:
+    """Rate of success from validation starts, every action the most likely one."""
+    worlds = gymnasium.make_vec(IDS["reach"], episodes, seeds="validation")
+    success, over = np.zeros(episodes, np.bool_), np.zeros(episodes, np.bool_)
+    observation, _ = worlds.reset(seed=0)
+    while not over.all():
+        actions, _ = model.predict(observation, deterministic=True)
+        observation, _, terminated, truncated, info = worlds.step(actions)
+        success |= info["success"] & ~over
+        over |= terminated | truncated
+    worlds.close()
+    return float(success.mean())
+
+
+@pytest.mark.slow
+def test_stable_baselines3_learns_to_reach():
+    """PPO as it comes, but for its learning rate, a horizon of a second and a first noise that fits steps of a tick.
+
+    50 s of one core. Training seeds 0, 1 and 2 came from 0 to 96, 83 and 62 of 100 starts.
+    """
+    ppo = pytest.importorskip("stable_baselines3").PPO
+    make_vec_env = pytest.importorskip("stable_baselines3.common.env_util").make_vec_env
+    worlds = make_vec_env(IDS["reach"], n_envs=16, seed=0)
+    noise = {"log_std_init": -2.0}
+    model = ppo("MlpPolicy", worlds, 1e-3, 64, 256, gamma=0.95, policy_kwargs=noise, seed=0, device="cpu")
+    assert measured(model) <= 0.05
+    model.learn(60_000)
+    assert measured(model) >= 0.4
