@@ -158,7 +158,7 @@ def _film(steps: Steps, version: int, starts: Int64) -> None:
     kept = _Kept()
     steps.evaluate(version, "selector", starts, "film", (kept,))
     for episode in kept.episodes:
-        frames = steps.parts.render(episode.physics)
+        frames = steps.parts.film(episode)
         name = f"{version}-{episode.meta.seed}-{episode.meta.outcome}.mp4"
         path = write_video(frames, steps.run.path / "videos" / name, steps.parts.spec.control_hz)
         say(f"  video   {path}")

@@ -14,11 +14,13 @@ from robotrl.types import (
     Committed,
     Episode,
     Float32,
+    Float64,
     Int64,
     Observation,
     Snapshot,
     Status,
     Transition,
+    UInt8,
     Windows,
 )
 
@@ -69,6 +71,18 @@ class Environment(Protocol):
 
     def close(self) -> None:
         """Free threads and graphics contexts. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class Drawer(Environment, Protocol):
+    """An environment that can draw states from long ago."""
+
+    def draw(self, physics: Float64, privileged: Float32) -> Mapping[str, UInt8]:
+        """Camera → pictures (F, H, W, 3) uint8 of one world's states (F, X), for the cameras of the spec.
+
+        What the world looked like is read from the vectors `privileged` (F, P) that were stored with them.
+        """
         ...
 
 

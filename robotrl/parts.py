@@ -1,6 +1,6 @@
 """Builds the parts that a configuration names. This is the only place that calls Hydra's `instantiate`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,13 +13,13 @@ from omegaconf import DictConfig, OmegaConf
 from robotrl.control.gate import GateConfig
 from robotrl.critics.success import SuccessCritic
 from robotrl.errors import ConfigurationError, RobotRLError
-from robotrl.interfaces import Environment, Labeler, Objective, Operator, Policy
+from robotrl.interfaces import Drawer, Environment, Labeler, Objective, Operator, Policy
 from robotrl.learn.checkpoint import SavedPolicy, load_policy
 from robotrl.learn.learner import LearnerConfig
 from robotrl.rollout.disturbance import Pushes
 from robotrl.rollout.loop import Execution
 from robotrl.specs import CameraSpec, EnvironmentSpec
-from robotrl.types import Float64, UInt8
+from robotrl.types import Episode, UInt8
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,13 @@ class Parts:
         """`worlds` worlds of the task."""
         return self._make("task.environment", worlds=worlds)
 
+    def drawer(self, cameras: Sequence[CameraSpec]) -> Drawer:
+        """One world of the task with these cameras, to draw stored states with."""
+        environment = self._make("task.environment", worlds=1, cameras=cameras)
+        if not isinstance(environment, Drawer):
+            raise ConfigurationError(f"{type(environment).__name__} cannot draw stored states; MujocoEnvironment can")
+        return environment
+
     def expert(self, worlds: int) -> Any:
         """An expert for `worlds` worlds of the task: a person's hands."""
         return self._make("task.expert", spec=self.spec, worlds=worlds)
@@ -51,12 +58,12 @@ class Parts:
         """What disturbs demonstrations."""
         return self._make("task.pushes")
 
-    def render(self, physics: Float64, camera: CameraSpec | None = None) -> UInt8:
-        """Pictures (T, H, W, 3) of physics states (T, X), as `camera` sees them or as for a film."""
+    def film(self, episode: Episode) -> UInt8:
+        """Pictures (T + 1, H, W, 3) of an episode, for a person to watch."""
         environment: Any = self.environment(1)
         environment.close()
-        view = {} if camera is None else {"camera": camera}
-        return self._make("task.renderer", model=environment.model, physics=physics, **view)
+        model = environment.recorded(episode.privileged[0])
+        return self._make("task.renderer", model=model, physics=episode.physics)
 
     def policy(self, seed: int) -> SavedPolicy:
         """A policy with fresh weights."""

@@ -1,8 +1,12 @@
 """N worlds of one MuJoCo task behind `robotrl.interfaces.Environment`."""
 
+# MuJoCo's extension modules carry no type stubs.
+# pyright: reportAttributeAccessIssue=false
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
@@ -265,19 +269,29 @@ class MujocoEnvironment:
         )
 
     def _images(self, rows: Int64) -> dict[str, UInt8]:
-        """Pictures (N, H, W, 3) of the worlds `rows` (n,), zeros for the others.
-
-        The graphics contexts open at the first call, in the calling thread.
-        """
-        if not self._renderers:
-            self._renderers = {camera.name: SceneRenderer(self.model, camera) for camera in self._spec.cameras}
+        """Pictures (N, H, W, 3) of the worlds `rows` (n,), zeros for the others."""
         models = self._variants.of(rows) or [self.model] * len(rows)
         images: dict[str, UInt8] = {}
         for camera in self._spec.cameras:
             images[camera.name] = np.zeros((self._worlds, camera.height, camera.width, 3), np.uint8)
             for row, like in zip(rows, models, strict=True):
-                images[camera.name][row] = self._renderers[camera.name].frame(self._physics[row], like)
+                images[camera.name][row] = self._opened()[camera.name].frame(self._physics[row], like)
         return images
+
+    def _opened(self) -> dict[str, SceneRenderer]:
+        """The renderers of the cameras; their graphics contexts open at the first call, in the calling thread."""
+        if not self._renderers:
+            self._renderers = {camera.name: SceneRenderer(self.model, camera) for camera in self._spec.cameras}
+        return self._renderers
+
+    def draw(self, physics: Float64, privileged: Float32) -> dict[str, UInt8]:
+        """Pictures (F, H, W, 3) of states (F, X) stored with `privileged` (F, P); see `Drawer.draw`."""
+        like = self.recorded(privileged[0])
+        return {name: renderer.video(physics, like) for name, renderer in self._opened().items()}
+
+    def recorded(self, privileged: Float32) -> mujoco.MjModel:
+        """The model of the world that recorded this `privileged` vector (P,)."""
+        return self._variants.recorded(self._spec.privileged, privileged)
 
     def snapshot(self, mask: Bool) -> Snapshot:
         """What the worlds in `mask` need to go on; see `Environment.snapshot`.

@@ -17,7 +17,8 @@ import numpy as np
 from robotrl import kinematics
 from robotrl import seeds as seed_streams
 from robotrl.errors import ConfigurationError
-from robotrl.types import Float64, Int64
+from robotrl.specs import ArraySpec
+from robotrl.types import Float32, Float64, Int64
 from sim.tasks.base import Block
 
 
@@ -177,7 +178,7 @@ class Variants:
     """
 
     def __init__(self, model: mujoco.MjModel, worlds: int, how: Randomisation) -> None:
-        self._knobs = _knobs(model, how)
+        self._base, self._knobs = model, _knobs(model, how)
         self._models = [copy.copy(model) for _ in range(worlds)] if self._knobs else []
         self._values = np.zeros((worlds, sum(len(k.parts) for k in self._knobs)))
 
@@ -199,6 +200,15 @@ class Variants:
         for knob in self._knobs:
             knob.write(model, values[start : start + len(knob.parts)])
             start += len(knob.parts)
+
+    def recorded(self, spec: ArraySpec, privileged: Float32) -> mujoco.MjModel:
+        """The model of the world that recorded this `privileged` vector (P,) of `spec`."""
+        if not self._knobs:
+            return self._base
+        model = copy.copy(self._base)
+        values = [privileged[spec.slice(f"random.{knob.name}")] for knob in self._knobs]
+        self.write(model, np.concatenate(values).astype(np.float64))
+        return model
 
     def of(self, rows: Int64) -> list[mujoco.MjModel] | None:
         """The models of the worlds `rows` (n,); None where all are the same."""

@@ -3,6 +3,7 @@
 # MuJoCo's extension modules carry no type stubs.
 # pyright: reportAttributeAccessIssue=false
 
+import atexit
 import weakref
 
 import mujoco
@@ -51,8 +52,10 @@ class SceneRenderer:
         # What a missing driver raises depends on the backend: EGL's own error, or an attribute that PyOpenGL lacks.
         except (mujoco.FatalError, AttributeError, ImportError, OSError, RuntimeError) as error:
             raise no_context(error) from error
-        # MuJoCo's own destructor comes too late at interpreter exit and fails there.
+        # At interpreter exit MuJoCo's own destructor comes after EGL has ended, and fails; so may a finalizer, whose
+        # turn can be as late. What is registered after EGL's own end comes before it.
         self._release = weakref.finalize(self, self._renderer.close)
+        atexit.register(self._release)
 
     def frame(self, physics: Float64, like: mujoco.MjModel | None = None) -> UInt8:
         """The picture (H, W, 3) uint8 of one physics state (X,), with the looks of the variant `like`, if any."""
@@ -71,6 +74,7 @@ class SceneRenderer:
     def close(self) -> None:
         """Free the graphics context. Idempotent."""
         self._release()
+        atexit.unregister(self._release)
 
     def __enter__(self) -> "SceneRenderer":
         return self

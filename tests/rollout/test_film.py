@@ -85,11 +85,11 @@ def test_a_layer_rendered_later_shows_what_was_recorded_and_goes_on_after_an_int
     before = [entry.path.read_bytes() for entry in snapshot.entries]
     with SceneRenderer(world.model, CAMERA) as renderer:
 
-        def draw(physics):
+        def draw(physics, privileged):
             return {"front": renderer.video(physics)}
 
-        assert render_layer(store, snapshot.select(snapshot.ids[:1]), "v1", draw, every=6) == 1
-        assert render_layer(store, snapshot, "v1", draw, every=6) == 2
+        assert render_layer(store, snapshot.select(snapshot.ids[:1]), "v1", [CAMERA], draw, every=6) == 1
+        assert render_layer(store, snapshot, "v1", [CAMERA], draw, every=6) == 2
     assert [entry.path.read_bytes() for entry in snapshot.entries] == before
     filmed = {e.meta.episode_id: e.cameras["front"].frames[:] for e in roll(6)[1]}
     source = layer_frames(store, "v1")
@@ -105,17 +105,17 @@ def test_a_layer_that_lacks_an_episode_or_belongs_to_another_is_refused(plain):
     store, _ = plain
     snapshot = store.snapshot()
 
-    def draw(physics):
-        return {"front": np.zeros((len(physics), 4, 4, 3), np.uint8)}
+    def draw(physics, privileged):
+        return {"front": np.zeros((len(physics), *SIZE, 3), np.uint8)}
 
-    render_layer(store, snapshot.select(snapshot.ids[:1]), "v1", draw)
+    render_layer(store, snapshot.select(snapshot.ids[:1]), "v1", [CAMERA], draw)
     source = layer_frames(store, "v1")
     with pytest.raises(DataError, match=f"lacks episode {snapshot.ids[1]}: render it first"):
         source(snapshot.entries[1])
     path = store.root / "cameras" / "v1"
     (path / f"{snapshot.ids[0]}.zarr.zip").rename(path / f"{snapshot.ids[1]}.zarr.zip")
     with pytest.raises(DataError, match="choose another layer"):
-        render_layer(store, snapshot, "v1", draw)
+        render_layer(store, snapshot, "v1", [CAMERA], draw)
 
 
 class Watched(MujocoEnvironment):
