@@ -9,6 +9,8 @@ from sim.robots import Arm
 
 _DAMPING = 0.02
 _MAX_POSTURE_STEP = 0.02
+_PARTIAL_TURN = 0.1
+"""Weight of a radian beside a metre where the joints are too few for both: a centimetre counts as much as 6 degrees."""
 
 
 class ArmKinematics:
@@ -18,6 +20,7 @@ class ArmKinematics:
         frames = [scene.frame(name) for name in (*arm.links, arm.tool)]
         self._forward = kinematics.ForwardKinematics(scene, frames)
         self._columns = [scene.frames[f].address for f in frames[:-1]]
+        self._weight = np.array([1.0] * 3 + [1.0 if len(arm.joints) >= 6 else _PARTIAL_TURN] * 3)
         self._low, self._high, self._home = np.array(arm.low), np.array(arm.high), np.array(arm.home)
 
     def forward(self, joints: Float64) -> tuple[Float64, Float64, Float64]:
@@ -44,7 +47,7 @@ class ArmKinematics:
 
         Returns:
             (n, J) rad within the joint limits. What the six coordinates leave free goes towards the arm's home; what
-            they ask for beyond the arm's freedom is met in the least-squares sense.
+            they ask for beyond the arm's freedom is met in the least-squares sense, position before direction.
         """
         position, rotation, jacobian = self.forward(joints)
         goal, heading = position + shift, kinematics.matrix_from_rotation_vector(turn) @ rotation
@@ -53,9 +56,9 @@ class ArmKinematics:
             if k:
                 position, rotation, jacobian = self.forward(result)
             missing = kinematics.rotation_vector(heading @ np.swapaxes(rotation, 1, 2))
-            error = np.concatenate([goal - position, missing], axis=-1)
+            error = self._weight * np.concatenate([goal - position, missing], axis=-1)
             posture = np.clip(0.1 * (self._home - result), -_MAX_POSTURE_STEP, _MAX_POSTURE_STEP)
-            result = result + _damped_step(jacobian, error, posture)
+            result = result + _damped_step(self._weight[:, None] * jacobian, error, posture)
         return np.clip(result, self._low, self._high)
 
 

@@ -14,7 +14,7 @@ from robotrl.errors import DataError, unknown_name
 from robotrl.specs import EnvironmentSpec
 from robotrl.types import ActionChunk, Committed, Float32, Float64, Int64, Observation
 from sim.experts import conveyor, drawer, insert, pick_place, reach, sort, stack
-from sim.experts.guide import Goal, Guide
+from sim.experts.guide import Elements, Goal, Guide
 from sim.ik import ArmKinematics
 from sim.robots import robot_called
 
@@ -82,7 +82,7 @@ class Expert:
 
     def _goals(self, state: Float64) -> tuple[Goal, ...]:
         """The goal of every arm in `state` (n, S)."""
-        found = self.guide.law(lambda prefix: state[:, self._where(prefix)])
+        found = self.guide.law(Elements(self.robot, lambda prefix: state[:, self._where(prefix)]))
         return (found,) if isinstance(found, Goal) else found
 
     def command(self, state: Float64, noise: Float64) -> Float32:

@@ -10,9 +10,20 @@ import numpy as np
 
 from robotrl import kinematics
 from robotrl.types import Bool, Float64, Int64
+from sim.robots import Gripper, Robot
 
-Elements = Callable[[str], Float64]
-"""From the prefix of state elements to their values (n, k)."""
+
+@dataclass(frozen=True)
+class Elements:
+    """What a law sees: called with the prefix of state elements it gives their values (n, k); `robot` does the task."""
+
+    robot: Robot
+    values: Callable[[str], Float64]
+
+    def __call__(self, prefix: str) -> Float64:
+        """The values (n, k) of the elements that begin with `prefix`."""
+        return self.values(prefix)
+
 
 VERTICAL = np.array([0.0, 0.0, 1.0])
 OPEN_M = 0.07
@@ -101,6 +112,13 @@ def careful(shift: Float64, distance: Float64, near_m: float, lead_m: float) -> 
     return shift * np.minimum(1.0, longest / np.maximum(length, 1e-9))
 
 
+def from_middle(offset: Float64, opening: Float64, gripper: Gripper) -> Float64:
+    """From the middle between pads `opening` (n,) m apart to what is at `offset` (n, 3) m in the tool's frame."""
+    across = np.zeros_like(offset)
+    across[:, 1] = gripper.middle(opening)
+    return offset - across
+
+
 def between_pads(offset: Float64) -> Bool:
     """Whether an object whose grasp point is at `offset` (n, 3) m in the tool's frame is between the pads."""
     distance = np.abs(offset)
@@ -108,7 +126,13 @@ def between_pads(offset: Float64) -> Bool:
 
 
 def fetch(
-    tool: Float64, offset: Float64, yaw: Float64, gripper: Float64, width_m: float, open_m: Float64 | float = OPEN_M
+    tool: Float64,
+    offset: Float64,
+    yaw: Float64,
+    gripper: Float64,
+    width_m: float,
+    open_m: Float64 | float = OPEN_M,
+    hover_m: float = HOVER_M,
 ) -> Goal:
     """Approach (phase 0) and grasp (phase 1): above the object, down a funnel, close when the pads are around it.
 
@@ -119,10 +143,11 @@ def fetch(
         gripper: (n,) m, the present opening.
         width_m: of the object.
         open_m: opening for the approach, one for all or (n,).
+        hover_m: height above the grasp point at which the tool arrives.
     """
     reach = tool_to_world(tool, offset)
     apart = norm(reach[:, :2]) + 0.04 * np.abs(yaw)
-    clear = funnel(apart, 0.006, 5.0, HOVER_M)
+    clear = funnel(apart, 0.006, 5.0, hover_m)
     shift = np.concatenate([reach[:, :2] * sideways(-reach[:, 2], clear), reach[:, 2:] + clear[:, None]], axis=-1)
     shift = careful(shift, norm(reach), 0.09, 0.012)
     around = (apart < 0.007) & (np.abs(reach[:, 2]) < 0.006)
@@ -133,10 +158,12 @@ def fetch(
     return Goal(shift, turn, np.where(closing, 0.0, open_m), closing.astype(np.int64), freedom)
 
 
-def leave(reach_z: Float64, gripper: Float64, width_m: float, phase: int) -> Goal:
-    """Open where the tool is, then rise to `RETREAT_M` above the object, which is `reach_z` (n,) m above the tool."""
-    rise = np.where(gripper > width_m + 0.012, np.maximum(RETREAT_M + reach_z, 0.0), 0.0)
-    still = np.zeros((len(rise), 3))
-    return Goal(
-        rise[:, None] * VERTICAL, still, np.full(len(rise), OPEN_M), np.full(len(rise), phase), np.zeros(len(rise))
-    )
+def leave(reach_z: Float64, gripper: Float64, width_m: float, phase: int, scale: float = 1.0) -> Goal:
+    """Open where the tool is, then rise to `RETREAT_M` above the object, which is `reach_z` (n,) m above the tool.
+
+    `scale` is the robot's, and shrinks height and opening.
+    """
+    rise = np.where(gripper > width_m + 0.012, np.maximum(RETREAT_M * scale + reach_z, 0.0), 0.0)
+    count, still = len(rise), np.zeros((len(rise), 3))
+    opening, phases = np.full(count, OPEN_M * scale), np.full(count, phase)
+    return Goal(rise[:, None] * VERTICAL, still, opening, phases, np.zeros(count))

@@ -3,10 +3,11 @@
 from robotrl.errors import unknown_name
 from sim.robots.base import Arm, Gripper, Robot, Workspace
 from sim.robots.panda import PANDA
+from sim.robots.so101 import SO101
 
-__all__ = ["PANDA", "ROBOTS", "Arm", "Gripper", "Robot", "Workspace", "robot_called"]
+__all__ = ["PANDA", "ROBOTS", "SO101", "Arm", "Gripper", "Robot", "Workspace", "robot_called"]
 
-ROBOTS: dict[str, Robot] = {robot.name: robot for robot in (PANDA,)}
+ROBOTS: dict[str, Robot] = {robot.name: robot for robot in (PANDA, SO101)}
 
 
 def robot_called(name: str) -> Robot:

@@ -23,17 +23,23 @@ class Gripper:
         max_opening_m: at the fingers' upper limits.
         stiffness: of each finger's servo, N (or Nm) per unit of its joint.
         lever_m: m that a pad moves per unit of its joint: 1 for a slide, the length of the jaw for a hinge.
+        fixed_m: m from the pad that stands still to the tool, where only one pad moves; else None.
     """
 
     joints: tuple[str, ...]
     max_opening_m: float
     stiffness: float
     lever_m: float = 1.0
+    fixed_m: float | None = None
 
     @property
     def share(self) -> float:
         """Joint units of each finger per m of opening."""
         return 1.0 / (len(self.joints) * self.lever_m)
+
+    def middle(self, opening: Float64) -> Float64:
+        """Where the middle between the pads is on the tool's y axis, (...) m, at `opening` (...) m."""
+        return np.zeros_like(opening) if self.fixed_m is None else 0.5 * opening - self.fixed_m
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,7 @@ class Robot:
         bodies, actuators: MJCF. Actuators are called as the joints they drive and come in the same order.
         camera: MJCF attributes of the camera "front".
         table: half extents and centre of the table's top in the plane, m: half x, half y, x, y.
+        scale: how large the things are that the gripper handles, and how high the arm lifts them; the Panda's are 1.
     """
 
     name: str
@@ -103,6 +110,7 @@ class Robot:
     actuators: str
     camera: str
     table: tuple[float, float, float, float]
+    scale: float = 1.0
 
     @property
     def substeps(self) -> int:

@@ -183,6 +183,7 @@ class View:
     @classmethod
     def of(cls, model: mujoco.MjModel, robot: Robot) -> "View":
         """The view of `model`, which begins with the arms of `robot`: of each its joints, then its fingers."""
+        _require_arms_first(model, robot)
         velocity, control = 1 + model.nq, scene.control_slice(model).start
         columns: dict[str, Columns] = {}
         first = 0
@@ -291,6 +292,19 @@ class View:
         address = self.scene.frames[self.scene.frame(frame)].address
         physics[address : address + 3] = position
         physics[address + 3 : address + 7] = kinematics.quaternion_from_yaw(np.array(yaw))
+
+
+def _require_arms_first(model: mujoco.MjModel, robot: Robot) -> None:
+    """Refuse a model in which the arms' joints and actuators are not the first, in the order of the robot."""
+    expected = [name for arm in robot.arms for name in (*arm.joints, *arm.gripper.joints)]
+    joints = [model.joint(i).name for i in range(model.njnt)][: len(expected)]
+    actuators = [model.actuator(i).name for i in range(model.nu)]
+    for kind, found in (("joints", joints), ("actuators", actuators)):
+        if found != expected:
+            raise ConfigurationError(
+                f"robot '{robot.name}': expected its model to begin with the {kind} {expected}, each arm's joints and "
+                f"then its fingers, got {found}; reorder the bodies and actuators in sim/robots"
+            )
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ class Conveyor(PickPlace):
     """
 
     name: ClassVar[str] = "conveyor"
+    robots: ClassVar[tuple[str, ...]] = ("panda",)
     instructions: ClassVar[tuple[str, ...]] = ("put the moving cube into the bin",)
 
     def objects(self, robot: Robot) -> str:
@@ -41,8 +42,8 @@ class Conveyor(PickPlace):
         x, _ = _middle(robot)
         return f"""
     <body name="belt" pos="{x} 0 0"><joint name="belt" type="slide" axis="0 1 0"/>{belt}</body>
-    {cube_xml(BELT_M)}
-    {bin_xml()}"""
+    {cube_xml(robot, BELT_M)}
+    {bin_xml(robot)}"""
 
     def draw(self, view: View, rng: np.random.Generator, instruction: int = 0) -> Float64:
         """The cube where the belt brings it in, on its way to the arm; the bin behind the belt."""

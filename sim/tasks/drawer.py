@@ -58,7 +58,7 @@ class Drawer(Task):
         drawer = "".join(
             box_xml(f"drawer_{n}", "fixture", size, place, _FRONT, mass=0.05) for n, size, place in _DRAWER
         )
-        return f"""{cube_xml()}
+        return f"""{cube_xml(robot)}
     <body name="cabinet" mocap="true" pos="0.64 0.23 0">{cabinet}
       <body name="drawer">
         <joint name="drawer" type="slide" axis="-1 0 0" range="0 {TRAVEL_M}" damping="4" frictionloss="0.6"/>{drawer}

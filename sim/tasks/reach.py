@@ -20,6 +20,7 @@ class Reach(Task):
     time_limit_s: float = 5.0
 
     name: ClassVar[str] = "reach"
+    robots: ClassVar[tuple[str, ...]] = ("panda", "so101")
     instructions: ClassVar[tuple[str, ...]] = ("move the gripper to the ball",)
 
     def objects(self, robot: Robot) -> str:
@@ -29,11 +30,11 @@ class Reach(Task):
       <geom name="ball" class="shape" type="sphere" size="{_RADIUS_M}" rgba="0.9 0.45 0.2 1"/></body>"""
 
     def draw(self, view: View, rng: np.random.Generator, instruction: int = 0) -> Float64:
-        """The ball 6 to 26 cm above the area of the objects, the arm somewhere above."""
+        """The ball 6 to 26 cm above the area of the objects, or less by the robot's scale, the arm somewhere above."""
         (place,) = place_in([view.robot.workspace.objects], self.spread, rng)
         height = 0.5 * (_LOW_M + _HIGH_M + self.spread * rng.uniform(-1.0, 1.0) * (_HIGH_M - _LOW_M))
         physics = view.random_arms(rng, self.spread)
-        view.place(physics, "ball", (*place, height), 0.0)
+        view.place(physics, "ball", (*place, height * view.robot.scale), 0.0)
         return physics
 
     def measure(self, view: View, physics: Float64, instruction: Int64 = FIRST) -> Measurement:

@@ -31,6 +31,11 @@ class TestPickPlaceOnTwoThreads(EnvironmentContract):
         return MujocoEnvironment(PickPlace(time_limit_s=2.0), worlds, threads=2)
 
 
+class TestPickPlaceOnSO101(EnvironmentContract):
+    def make_environment(self, worlds: int) -> MujocoEnvironment:
+        return MujocoEnvironment(PickPlace(time_limit_s=2.0), worlds, robot="so101", randomisation=WIDE)
+
+
 class TestReach(EnvironmentContract):
     def make_environment(self, worlds: int) -> MujocoEnvironment:
         return MujocoEnvironment(Reach(time_limit_s=2.0), worlds)

@@ -30,8 +30,11 @@ TASKS = [
 ]
 
 
-def name_of(task: Task) -> str:
-    return task.name + ("_1mm" if task == TASKS[1] else "")
+PAIRS = [(task, robot) for task in TASKS for robot in task.robots]
+
+
+def name_of(part: Task | str) -> str:
+    return part if isinstance(part, str) else part.name + ("_1mm" if part == TASKS[1] else "")
 
 
 def drive(env: MujocoEnvironment, expert: Expert, observation, mask: np.ndarray) -> tuple[list[str], np.ndarray]:
@@ -50,32 +53,34 @@ def drive(env: MujocoEnvironment, expert: Expert, observation, mask: np.ndarray)
     return reasons, observation.tick
 
 
-def solve(task: Task, count: int) -> tuple[list[str], np.ndarray]:
-    env = MujocoEnvironment(task, count)
+def solve(task: Task, robot: str, count: int) -> tuple[list[str], np.ndarray]:
+    env = MujocoEnvironment(task, count, robot=robot)
     expert = Expert(env.spec, count)
     seeds, everyone = seed_range("validation").block(count), np.ones(count, np.bool_)
     expert.reset(np.arange(count), seeds)
     return drive(env, expert, env.reset(seeds, everyone), everyone)
 
 
-@pytest.mark.parametrize("task", TASKS, ids=name_of)
-def test_the_expert_solves_twenty_starts(task: Task):
-    reasons, ticks = solve(task, 20)
+@pytest.mark.parametrize(("task", "robot"), PAIRS, ids=name_of)
+def test_the_expert_solves_twenty_starts(task: Task, robot: str):
+    reasons, ticks = solve(task, robot, 20)
     assert reasons.count("") >= 19
     assert ticks.mean() < (250 if task.name == "drawer" else 125)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", TASKS, ids=name_of)
-def test_the_expert_solves_at_least_98_percent_of_200_starts(task: Task):
-    reasons, _ = solve(task, 200)
+@pytest.mark.parametrize(("task", "robot"), PAIRS, ids=name_of)
+def test_the_expert_solves_at_least_98_percent_of_200_starts(task: Task, robot: str):
+    reasons, _ = solve(task, robot, 200)
     assert reasons.count("") >= 196
 
 
-@pytest.mark.parametrize("task", [TASKS[0], TASKS[2], *TASKS[4:]], ids=name_of)
-def test_the_expert_takes_over_at_any_moment(task: Task):
+@pytest.mark.parametrize(
+    ("task", "robot"), [pair for pair in PAIRS if pair[0] not in (TASKS[1], TASKS[3])], ids=name_of
+)
+def test_the_expert_takes_over_at_any_moment(task: Task, robot: str):
     count = 24
-    env = MujocoEnvironment(task, count)
+    env = MujocoEnvironment(task, count, robot=robot)
     expert = Expert(env.spec, count)
     seeds, everyone = seed_range("validation").block(count), np.ones(count, np.bool_)
     expert.reset(np.arange(count), seeds)

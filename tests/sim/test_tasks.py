@@ -10,7 +10,7 @@ from robotrl import kinematics
 from robotrl.errors import ConfigurationError
 from robotrl.types import Float64
 from sim import scene
-from sim.robots import PANDA
+from sim.robots import PANDA, Robot, robot_called
 from sim.tasks.base import FAILURES, Pose, Task, View, array_spec, square_yaw, stack
 from sim.tasks.insert import GRASP_M, Insert
 from sim.tasks.pick_place import SIDE_M, PickPlace
@@ -23,8 +23,15 @@ FETCHING = [task for task in TASKS if task.name != "reach"]
 """Tasks with an object to fetch and a place for it."""
 
 
-def view_of(task: Task) -> View:
-    return View.of(scene.compile_model(task.name, PANDA, task.objects(PANDA)), PANDA)
+PAIRS = [(task, robot_called(name)) for task in TASKS for name in task.robots]
+
+
+def name_of(part: Task | Robot) -> str:
+    return part.name
+
+
+def view_of(task: Task, robot: Robot = PANDA) -> View:
+    return View.of(scene.compile_model(task.name, robot, task.objects(robot)), robot)
 
 
 def seated(
@@ -39,9 +46,9 @@ def seated(
     return physics
 
 
-@pytest.mark.parametrize("task", FETCHING, ids=lambda t: t.name)
-def test_starts_are_open_apart_and_within_reach(task: Task):
-    view = view_of(task)
+@pytest.mark.parametrize(("task", "robot"), [pair for pair in PAIRS if pair[0].name != "reach"], ids=name_of)
+def test_starts_are_open_apart_and_within_reach(task: Task, robot: Robot):
+    view = view_of(task, robot)
     physics = np.stack([task.draw(view, np.random.default_rng(i)) for i in range(200)])
     found = task.measure(view, physics)
     assert not found.success.any()
@@ -50,14 +57,14 @@ def test_starts_are_open_apart_and_within_reach(task: Task):
         physics, "tool", *[f.name for f in view.scene.frames if f.joint in ("free", "mocap")]
     )
     for item in items:
-        assert np.linalg.norm((item.position - goal.position)[:, :2], axis=1).min() > 0.12
+        assert np.linalg.norm((item.position - goal.position)[:, :2], axis=1).min() > 0.12 * robot.scale
         assert np.ptp(item.position[:, 1]) > 0.1
-    assert tool.position[:, 2].min() > 0.1
+    assert tool.position[:, 2].min() > 0.1 * robot.scale
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
-def test_vectors_fit_their_specs_for_any_leading_axes(task: Task):
-    view = view_of(task)
+@pytest.mark.parametrize(("task", "robot"), PAIRS, ids=name_of)
+def test_vectors_fit_their_specs_for_any_leading_axes(task: Task, robot: Robot):
+    view = view_of(task, robot)
     physics = np.stack([task.draw(view, np.random.default_rng(i)) for i in range(6)])
     flat, folded = task.measure(view, physics), task.measure(view, physics.reshape(2, 3, -1))
     for name in ("state", "privileged"):
