@@ -199,3 +199,32 @@ class Robot:
 def names(stem: str, numbers: Sequence[int]) -> tuple[str, ...]:
     """`stem` + number, for every number."""
     return tuple(f"{stem}{n}" for n in numbers)
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link of an arm and the joint that moves it, about the z axis.
+
+    `position` and `quaternion` in the previous link as in MJCF; `mass` in kg, shared by the `shapes`: type, radius (and
+    length), from-to, colour, as in MJCF; `joint` are attributes of the joint besides its name and axis.
+    """
+
+    position: str
+    quaternion: str
+    mass: float
+    shapes: tuple[tuple[str, str, str, str], ...]
+    joint: str
+
+
+def chain_xml(arm: Arm, links: Sequence[Link], hand: str) -> str:
+    """MJCF of the arm: one link in the other, and in the last one what `hand` says."""
+    xml = ""
+    for name, joint, link in zip(arm.links, arm.joints, links, strict=True):
+        xml += f"""
+    <body name="{name}" pos="{link.position}" quat="{link.quaternion}" gravcomp="1">
+      <joint name="{joint}" axis="0 0 1" {link.joint}/>"""
+        for k, (kind, radius, line, rgba) in enumerate(link.shapes):
+            xml += f"""
+      <geom name="{name}_{k}" class="shape" type="{kind}" size="{radius}" fromto="{line}"
+            mass="{link.mass / len(link.shapes)}" rgba="{rgba}"/>"""
+    return xml + hand + "</body>" * len(links)

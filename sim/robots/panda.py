@@ -7,7 +7,7 @@ a7 0.088 and the flange at 0.107 m. Link masses are rounded; gravity is compensa
 
 import numpy as np
 
-from sim.robots.base import Arm, Gripper, Robot, Workspace, names
+from sim.robots.base import Arm, Gripper, Link, Robot, Workspace, chain_xml, names
 
 LOW = (-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973)
 HIGH = (2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973)
@@ -86,23 +86,20 @@ def _bodies() -> str:
     """The arm with its gripper as a body tree for the world body; its base stands in the origin."""
     xml = f"""
     <geom name="base" class="shape" type="cylinder" size="0.075 0.07" pos="0 0 0.07" rgba="{_GREY}"/>"""
-    for index, (position, quaternion, mass, shapes) in enumerate(_LINKS, start=1):
-        low, high, torque = LOW[index - 1], HIGH[index - 1], MAX_TORQUE[index - 1]
-        xml += f"""
-    <body name="link{index}" pos="{position}" quat="{quaternion}" gravcomp="1">
-      <joint name="joint{index}" axis="0 0 1" range="{low} {high}" damping="1" armature="{ROTOR_INERTIA}"
-             actuatorfrcrange="{-torque} {torque}"/>"""
-        for k, (kind, radius, line, rgba) in enumerate(shapes):
-            xml += f"""
-      <geom name="link{index}_{k}" class="shape" type="{kind}" size="{radius}" fromto="{line}"
-            mass="{mass / len(shapes)}" rgba="{rgba}"/>"""
+    links = [
+        Link(
+            *described,
+            f'range="{low} {high}" damping="1" armature="{ROTOR_INERTIA}" actuatorfrcrange="{-torque} {torque}"',
+        )
+        for described, low, high, torque in zip(_LINKS, LOW, HIGH, MAX_TORQUE, strict=True)
+    ]
     half = np.pi / 8
-    xml += f"""
+    hand = f"""
     <body name="hand" pos="0 0 0.107" quat="{np.cos(half)} 0 0 {-np.sin(half)}" gravcomp="1">
       <geom name="hand" class="solid" type="box" size="0.025 0.1 0.028" pos="0 0 0.03" mass="0.7" rgba="{_WHITE}"/>
       <body name="{ARM.tool}" pos="0 0 0.1034"/>{_finger("left", "1 0 0 0")}{_finger("right", "0 0 0 1")}
     </body>"""
-    return xml + "</body>" * len(_LINKS)
+    return xml + chain_xml(ARM, links, hand)
 
 
 def _actuators() -> str:

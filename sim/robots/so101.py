@@ -9,7 +9,7 @@ the arm within a fraction of a degree.
 
 import numpy as np
 
-from sim.robots.base import Arm, Gripper, Robot, Workspace
+from sim.robots.base import Arm, Gripper, Link, Robot, Workspace, chain_xml
 
 LOW = (-1.9199, -1.7453, -1.69, -1.6581, -2.7438)
 HIGH = (1.9199, 1.7453, 1.69, 1.6581, 2.8412)
@@ -121,17 +121,15 @@ def _bodies() -> str:
     xml = f"""
     <geom name="base" class="shape" type="box" size="0.04 0.028 0.022" pos="0.012 0 0.022" rgba="{_BODY}"/>
     <geom name="base_motor" class="shape" type="cylinder" size="0.022 0.01" pos="0.0388 0 0.052" rgba="{_MOTOR}"/>"""
-    for index, (joint, link) in enumerate(zip(ARM.joints, ARM.links, strict=True)):
-        position, quaternion, mass, shapes = _LINKS[index]
-        xml += f"""
-    <body name="{link}" pos="{position}" quat="{quaternion}" gravcomp="1">
-      <joint name="{joint}" axis="0 0 1" range="{LOW[index]} {HIGH[index]}" damping="0.1" armature="{ROTOR_INERTIA}"
-             actuatorfrcrange="{-MAX_TORQUE} {MAX_TORQUE}"/>"""
-        for k, (kind, radius, line, rgba) in enumerate(shapes):
-            xml += f"""
-      <geom name="{link}_{k}" class="shape" type="{kind}" size="{radius}" fromto="{line}" mass="{mass / len(shapes)}"
-            rgba="{rgba}"/>"""
-    return xml + _hand() + "</body>" * len(_LINKS)
+    links = [
+        Link(
+            *described,
+            f'range="{low} {high}" damping="0.1" armature="{ROTOR_INERTIA}" '
+            f'actuatorfrcrange="{-MAX_TORQUE} {MAX_TORQUE}"',
+        )
+        for described, low, high in zip(_LINKS, LOW, HIGH, strict=True)
+    ]
+    return xml + chain_xml(ARM, links, _hand())
 
 
 def _actuators() -> str:
