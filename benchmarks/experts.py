@@ -27,9 +27,8 @@ from robotrl.types import Bool, Observation
 from sim.environment import MujocoEnvironment
 from sim.experts import Expert
 from sim.render import SceneRenderer
-from sim.tasks import TASKS
+from sim.tasks import PAIRS, TASKS
 
-PAIRS = [(task, robot) for task in sorted(TASKS) for robot in TASKS[task].robots]
 DIFFICULTIES = (0.0, 0.5, 1.0)
 NOISE_M, NOISE_RAD = 0.001, 0.005
 """How far the hand wanders, as in the configurations."""

@@ -43,9 +43,8 @@ from sim.engine import Engine
 from sim.environment import MujocoEnvironment
 from sim.experts import Expert
 from sim.robots import PANDA, robot_called
-from sim.tasks import TASKS, Task
+from sim.tasks import PAIRS, TASKS, Task
 
-PAIRS = [(task, robot) for task in sorted(TASKS) for robot in TASKS[task].robots]
 CHUNK = 8
 """Ticks between two looks at the policy in the main job."""
 IMAGE_TASK, IMAGE_CHUNK = "insert", 16

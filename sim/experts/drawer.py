@@ -18,6 +18,7 @@ from sim.experts.guide import (
     norm,
     sideways,
     tool_to_world,
+    turned,
     upright,
 )
 from sim.tasks.drawer import HANDLE_M, WALL_TOP_M
@@ -68,8 +69,7 @@ def _cube(element: Elements, tool: Float64, gripper: Float64, along: Float64) ->
     """Fetch the cube, carry it over the open drawer, lower it a little, let go."""
     offset, yaw, place = element("tool_to_cube")[:, :3], element("tool_to_cube")[:, 3], element("cube_to_drawer")
     held = between_pads(offset) & (gripper < SIDE_M + 0.0025)
-    x, y = along[:, 0:1], along[:, 1:2]
-    way = np.concatenate([place[:, 0:1] * x - place[:, 1:2] * y, place[:, 0:1] * y + place[:, 1:2] * x], axis=-1)
+    way = turned(place, along)
     away, lift = norm(way), -place[:, 2]
     there = (away < np.where(held, _WITHIN_M, 0.03)) & (lift < _DROP_M + 0.004)
     # It comes over the handle, which is higher than the walls.

@@ -79,6 +79,12 @@ def tool_to_world(tool: Float64, vector: Float64) -> Float64:
     return vector[:, 0:1] * x + vector[:, 1:2] * kinematics.cross(z, x) + vector[:, 2:3] * z
 
 
+def turned(vector: Float64, axis: Float64) -> Float64:
+    """Horizontal world components (n, 2) of `vector` (n, 2 or 3) in an upright frame whose x axis is `axis` (n, 2)."""
+    x, y, along, across = vector[:, 0:1], vector[:, 1:2], axis[:, 0:1], axis[:, 1:2]
+    return np.concatenate([x * along - y * across, x * across + y * along], axis=-1)
+
+
 def funnel(distance: Float64, tolerance: float, slope: float, ceiling: float) -> Float64:
     """Height (n,) m to keep at a horizontal `distance` (n,) m: 0 within the tolerance, then rising to the ceiling."""
     return np.clip(slope * (distance - tolerance), 0.0, ceiling)

@@ -17,6 +17,7 @@ from sim.experts.guide import (
     norm,
     sideways,
     tool_to_world,
+    turned,
     upright,
 )
 from sim.tasks.insert import DEPTH_M, WIDTH_M
@@ -40,8 +41,7 @@ def law(element: Elements) -> Goal:
     seated = inside & (lift < np.where(offset[:, 2] < -0.006, 0.022, 0.004))
 
     # Over the hole a little above the rim, down when aligned; inside the hole only down, and not hard.
-    x, y = element("hole")[:, 2:3], element("hole")[:, 3:4]
-    way = np.concatenate([hole[:, 0:1] * x - hole[:, 1:2] * y, hole[:, 0:1] * y + hole[:, 1:2] * x], axis=-1)
+    way = turned(hole, element("hole")[:, 2:4])
     away = norm(way) + 0.015 * np.abs(hole_yaw)
     height = np.where(inside | (away < 0.001), 0.0, _RIM_M + funnel(away, 0.001, 4.0, HOVER_M - _RIM_M))
     down = np.maximum(height - lift, -_MAX_PUSH_M)

@@ -20,6 +20,7 @@ from sim.experts.guide import (
     norm,
     sideways,
     tool_to_world,
+    turned,
     upright,
 )
 from sim.tasks.pick_place import SIDE_M, WALL_HEIGHT_M
@@ -48,8 +49,7 @@ def law(element: Elements) -> Goal:
     above, placed = across < _WITHIN_M * scale, across < _PLACED_M * scale
     inside = above & (lift < drop + 0.004) | placed & (lift < 0.01)
 
-    x, y = element("bin")[:, 2:3], element("bin")[:, 3:4]
-    way = np.concatenate([bin_[:, 0:1] * x - bin_[:, 1:2] * y, bin_[:, 0:1] * y + bin_[:, 1:2] * x], axis=-1)
+    way = turned(bin_, element("bin")[:, 2:4])
     height = drop + funnel(norm(way), 0.02 * scale, 1.0, over - drop)
     carry = Goal(
         shift=np.concatenate([way * sideways(lift, height), (height - lift)[:, None]], axis=-1),

@@ -9,6 +9,9 @@ from sim.tasks.reach import Reach
 from sim.tasks.sort import Sort
 from sim.tasks.stack import Stack
 
-__all__ = ["TASKS", "Task"]
+__all__ = ["PAIRS", "TASKS", "Task"]
 
 TASKS: dict[str, type[Task]] = {task.name: task for task in (Conveyor, Drawer, Insert, PickPlace, Reach, Sort, Stack)}
+
+PAIRS = tuple((name, robot) for name, task in TASKS.items() for robot in task.robots)
+"""Every task with every robot that it is done with."""

@@ -8,6 +8,7 @@ import numpy as np
 from robotrl.types import Bool, Float64, Int64
 from sim.robots import Robot
 from sim.tasks.base import FAILURES, FIRST, Block, Measurement, Pose, Task, View, box_xml, lost, place_in, square_yaw
+from sim.tasks.carrying import away, grasped, opened
 from sim.tasks.pick_place import SIDE_M, cube_xml
 
 HANDLE_M = 0.024
@@ -77,7 +78,7 @@ class Drawer(Task):
     def measure(self, view: View, physics: Float64, instruction: Int64 = FIRST) -> Measurement:
         """See `Task.measure`."""
         tool, cube, cabinet, drawer = view.poses(physics, view.arm.tool, "cube", "cabinet", "drawer")
-        opened = np.maximum(-cabinet.local(drawer.position - cabinet.position)[..., 0], 0.0)
+        out = np.maximum(-cabinet.local(drawer.position - cabinet.position)[..., 0], 0.0)
         tool_to_cube = tool.local(cube.position - tool.position)
         tool_to_handle = tool.local(_point(drawer, _HANDLE) - tool.position)
         cube_to_drawer = drawer.local(_point(drawer, _PLACE) - cube.position)
@@ -86,19 +87,19 @@ class Drawer(Task):
             Block("cube", ("x", "y", "z"), "m", -1.0, 1.0, cube.position),
             Block("cabinet", ("x", "y"), "m", -1.0, 1.0, cabinet.position[..., :2]),
             Block("cabinet", ("xx", "xy"), "1", -1.0, 1.0, cabinet.axis(0)[..., :2]),
-            Block("drawer", ("opening",), "m", 0.0, TRAVEL_M + 0.01, opened[..., None]),
+            Block("drawer", ("opening",), "m", 0.0, TRAVEL_M + 0.01, out[..., None]),
             Block("tool_to_cube", ("x", "y", "z"), "m", -1.0, 1.0, tool_to_cube),
             Block("tool_to_cube", ("yaw",), "rad", -0.8, 0.8, square_yaw(tool, cube)),
             Block("tool_to_handle", ("x", "y", "z"), "m", -1.0, 1.0, tool_to_handle),
             Block("tool_to_handle", ("yaw",), "rad", -0.8, 0.8, square_yaw(tool, drawer)),
             Block("cube_to_drawer", ("x", "y", "z"), "m", -1.0, 1.0, cube_to_drawer),
         )
-        stages = _checkpoints(view.opening(physics), opened, tool_to_cube, tool_to_handle, cube_to_drawer)
+        stages = _checkpoints(view.opening(physics), out, tool_to_cube, tool_to_handle, cube_to_drawer)
         success = stages["placed"] & stages["closed"] & stages["released"]
-        failure = (lost(cube, view.robot.workspace.reach) * FAILURES.index("out_of_reach")).astype(np.uint8)
         # A drawer that was closed over the cube lies behind what the arm can fetch, which is as it should be.
-        failure = np.where(stages["placed"], 0, failure).astype(np.uint8)
-        share = np.clip(opened / _OPENED_M, 0.0, 1.0)
+        gone = lost(cube, view.robot.workspace.reach) & ~stages["placed"]
+        failure = (gone * FAILURES.index("out_of_reach")).astype(np.uint8)
+        share = np.clip(out / _OPENED_M, 0.0, 1.0)
         first = 0.2 * share + share * 0.2 * stages["grasped"]
         reward = np.where(stages["placed"], 0.6 + 0.3 * (1.0 - share), first)
         return Measurement(
@@ -112,16 +113,14 @@ def _point(frame: Pose, at: tuple[float, float, float]) -> Float64:
 
 
 def _checkpoints(
-    opening: Float64, opened: Float64, to_cube: Float64, to_handle: Float64, to_drawer: Float64
+    opening: Float64, out: Float64, to_cube: Float64, to_handle: Float64, to_drawer: Float64
 ) -> dict[str, Bool]:
     """The stages (...) that hold at this moment."""
-    cube, place = np.abs(to_cube), np.abs(to_drawer)
-    between = (cube[..., 0] < 0.022) & (cube[..., 1] < 0.006) & (cube[..., 2] < 0.025)
-    away = (np.abs(to_handle).max(-1) > 0.06) & (cube.max(-1) > 0.06)
+    place = np.abs(to_drawer)
     return {
-        "opened": opened > _OPENED_M,
-        "grasped": between & (np.abs(opening - SIDE_M) < 0.0025),
+        "opened": out > _OPENED_M,
+        "grasped": grasped(opening, to_cube, SIDE_M),
         "placed": (place[..., 0] < 0.045) & (place[..., 1] < 0.03) & (place[..., 2] < 0.012),
-        "closed": opened < _CLOSED_M,
-        "released": (opening > SIDE_M + 0.006) | away,
+        "closed": out < _CLOSED_M,
+        "released": opened(opening, SIDE_M) | (away(to_handle) & away(to_cube)),
     }

@@ -9,6 +9,7 @@ from robotrl.errors import ConfigurationError
 from robotrl.types import Bool, Float64, Int64
 from sim.robots import Robot
 from sim.tasks.base import FAILURES, FIRST, Block, Measurement, Task, View, box_xml, lost, place_in, square_yaw
+from sim.tasks.carrying import across, carrying_reward, grasped, reached, released
 
 WIDTH_M, HEIGHT_M, DEPTH_M = 0.03, 0.07, 0.03
 """Side and height of the peg, depth of the hole."""
@@ -17,6 +18,8 @@ GRASP_M = 0.053
 WALL_M = 0.025
 """Thickness of the walls around the hole."""
 
+# How far from the middle between the pads a peg that is held can be.
+_AROUND_M = (0.018, 0.006, 0.02)
 # Cosine of the largest tilt that is not a fall.
 _UPRIGHT = np.cos(np.deg2rad(50.0))
 
@@ -88,25 +91,19 @@ class Insert(Task):
             Block("peg_to_hole", ("yaw",), "rad", -0.8, 0.8, square_yaw(peg, hole)),
         )
         stages = self._checkpoints(view.opening(physics), tool_to_peg, peg_to_hole, up)
-        success = stages["seated"] & stages["released"]
-        near = 1.0 - np.tanh(10.0 * np.sqrt(np.square(tool_to_peg).sum(-1)))
-        home = 1.0 - np.tanh(10.0 * np.sqrt(np.square(peg_to_hole).sum(-1)))
-        held = stages["grasped"] | stages["seated"]
-        reward = np.where(success, 1.0, 0.2 * near + held * (0.2 + 0.3 * home) + 0.2 * stages["seated"])
+        reward, success = carrying_reward(tool_to_peg, peg_to_hole, stages, "seated")
         code = np.where(up[..., 2] < _UPRIGHT, FAILURES.index("tipped"), 0)
         failure = np.where(lost(peg, view.robot.workspace.reach), FAILURES.index("out_of_reach"), code).astype(np.uint8)
         return Measurement(state, view.privileged_blocks(physics, stages), reward, success, failure)
 
     def _checkpoints(self, opening: Float64, to_peg: Float64, to_hole: Float64, up: Float64) -> dict[str, Bool]:
         """The stages (...) that hold at this moment."""
-        offset = np.abs(to_peg)
-        across = np.maximum(np.abs(to_hole[..., 0]), np.abs(to_hole[..., 1]))
-        between = (offset[..., 0] < 0.018) & (offset[..., 1] < 0.006) & (offset[..., 2] < 0.02)
+        aside = across(to_hole)
         return {
-            "reached": offset.max(-1) < 0.01,
-            "grasped": between & (np.abs(opening - WIDTH_M) < 0.0025),
+            "reached": reached(to_peg),
+            "grasped": grasped(opening, to_peg, WIDTH_M, _AROUND_M),
             "lifted": to_hole[..., 2] < -0.01,
-            "aligned": across < self.clearance_m,
-            "seated": (across < self.clearance_m + 0.0015) & (to_hole[..., 2] > -0.004) & (up[..., 2] > 0.99),
-            "released": (opening > WIDTH_M + 0.006) | (offset.max(-1) > 0.06),
+            "aligned": aside < self.clearance_m,
+            "seated": (aside < self.clearance_m + 0.0015) & (to_hole[..., 2] > -0.004) & (up[..., 2] > 0.99),
+            "released": released(opening, to_peg, WIDTH_M),
         }

@@ -8,6 +8,7 @@ import numpy as np
 from robotrl.types import Bool, Float64, Int64
 from sim.robots import Robot
 from sim.tasks.base import FAILURES, FIRST, Block, Measurement, Task, View, box_xml, lost, place_in, square_yaw
+from sim.tasks.carrying import across, carrying_reward, grasped, reached, released
 
 SIDE_M = 0.04
 """Side of the cube, for a robot of scale 1."""
@@ -60,11 +61,7 @@ class PickPlace(Task):
             Block("cube_to_bin", ("x", "y", "z"), "m", -1.0, 1.0, cube_to_bin),
         )
         stages = _checkpoints(view.opening(physics), tool_to_cube, cube_to_bin, view.robot.scale)
-        success = stages["placed"] & stages["released"]
-        near = 1.0 - np.tanh(10.0 * np.sqrt(np.square(tool_to_cube).sum(-1)))
-        home = 1.0 - np.tanh(10.0 * np.sqrt(np.square(cube_to_bin).sum(-1)))
-        held = stages["grasped"] | stages["placed"]
-        reward = np.where(success, 1.0, 0.2 * near + held * (0.2 + 0.3 * home) + 0.2 * stages["placed"])
+        reward, success = carrying_reward(tool_to_cube, cube_to_bin, stages, "placed")
         failure = (lost(cube, view.robot.workspace.reach) * FAILURES.index("out_of_reach")).astype(np.uint8)
         return Measurement(state, view.privileged_blocks(physics, stages), reward, success, failure)
 
@@ -97,14 +94,12 @@ def bin_xml(robot: Robot) -> str:
 def _checkpoints(opening: Float64, to_cube: Float64, to_bin: Float64, scale: float) -> dict[str, Bool]:
     """The stages (...) that hold at this moment, for a robot of this scale."""
     side, inner = SIDE_M * scale, _INNER_M * scale
-    offset = np.abs(to_cube)
-    between = (offset[..., 0] < 0.022) & (offset[..., 1] < 0.006) & (offset[..., 2] < 0.025)
-    across = np.maximum(np.abs(to_bin[..., 0]), np.abs(to_bin[..., 1]))
+    aside = across(to_bin)
     return {
-        "reached": offset.max(-1) < 0.01,
-        "grasped": between & (np.abs(opening - side) < 0.0025),
+        "reached": reached(to_cube),
+        "grasped": grasped(opening, to_cube, side),
         "lifted": to_bin[..., 2] < -0.01,
-        "over": across < inner - 0.5 * side,
-        "placed": (across < inner - 0.01) & (np.abs(to_bin[..., 2]) < 0.012),
-        "released": (opening > side + 0.006) | (offset.max(-1) > 0.06),
+        "over": aside < inner - 0.5 * side,
+        "placed": (aside < inner - 0.01) & (np.abs(to_bin[..., 2]) < 0.012),
+        "released": released(opening, to_cube, side),
     }

@@ -10,6 +10,7 @@ from robotrl.errors import unknown_name
 from robotrl.types import Bool, Float64, Int64
 from sim.robots import Robot
 from sim.tasks.base import FAILURES, FIRST, Block, Measurement, Pose, Task, View, box_xml, lost, place_in, square_yaw
+from sim.tasks.carrying import across, carrying_reward, grasped, reached, released
 
 SIDE_M = 0.04
 """Side of the cubes; height and diameter of the can."""
@@ -22,7 +23,6 @@ _BINS = ("near", "middle", "far")
 _INNER_M, _WALL_M, _FLOOR_M, _BESIDE_M = 0.036, 0.004, 0.004, 0.07
 _PITCH_M = 2.0 * _INNER_M + _WALL_M
 _LIES_M = 0.5 * SIDE_M
-_CHOICES = ("training", "held_out", "all")
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,12 @@ def _orders() -> tuple[_Order, ...]:
 ORDERS = _orders()
 HELD_OUT = tuple(range(2, len(ORDERS), 5))
 """Instructions whose words training hears, but never in this combination."""
+COMBINATIONS = {
+    "training": tuple(i for i in range(len(ORDERS)) if i not in HELD_OUT),
+    "held_out": HELD_OUT,
+    "all": tuple(range(len(ORDERS))),
+}
+"""Instructions that may be drawn, by what `Sort.combinations` says."""
 _ITEM, _KIND, _TO = (np.array([getattr(order, name) for order in ORDERS]) for name in ("item", "kind", "to"))
 _SHIFT_M = np.array([order.shift_m for order in ORDERS])
 
@@ -75,13 +81,12 @@ class Sort(Task):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.combinations not in _CHOICES:
-            raise unknown_name("choice of sort.combinations", self.combinations, _CHOICES)
+        if self.combinations not in COMBINATIONS:
+            raise unknown_name("choice of sort.combinations", self.combinations, COMBINATIONS)
 
     def choose(self, rng: np.random.Generator) -> int:
         """Index of the instruction of an episode, one of `combinations`."""
-        held_out = {"training": (False,), "held_out": (True,), "all": (False, True)}[self.combinations]
-        chosen = [i for i in range(len(ORDERS)) if (i in HELD_OUT) in held_out]
+        chosen = COMBINATIONS[self.combinations]
         return chosen[int(rng.integers(len(chosen)))]
 
     def objects(self, robot: Robot) -> str:
@@ -131,11 +136,7 @@ class Sort(Task):
             Block("object_to_place", ("x", "y", "z"), "m", -1.0, 1.0, to_place),
         )
         stages = _checkpoints(view.opening(physics), tool_to_item, to_place, kind)
-        success = stages["placed"] & stages["released"]
-        near = 1.0 - np.tanh(10.0 * np.sqrt(np.square(tool_to_item).sum(-1)))
-        home = 1.0 - np.tanh(10.0 * np.sqrt(np.square(to_place).sum(-1)))
-        held = stages["grasped"] | stages["placed"]
-        reward = np.where(success, 1.0, 0.2 * near + held * (0.2 + 0.3 * home) + 0.2 * stages["placed"])
+        reward, success = carrying_reward(tool_to_item, to_place, stages, "placed")
         gone = np.logical_or.reduce([lost(each, view.robot.workspace.reach) for each in items])
         failure = (gone * FAILURES.index("out_of_reach")).astype(np.uint8)
         return Measurement(state, view.privileged_blocks(physics, stages), reward, success, failure)
@@ -176,14 +177,12 @@ def _tray_xml() -> str:
 
 def _checkpoints(opening: Float64, to_item: Float64, to_place: Float64, kind: Int64) -> dict[str, Bool]:
     """The stages (...) that hold at this moment."""
-    offset = np.abs(to_item)
-    between = (offset[..., 0] < 0.022) & (offset[..., 1] < 0.006) & (offset[..., 2] < 0.025)
-    across = np.maximum(np.abs(to_place[..., 0]), np.abs(to_place[..., 1]))
+    aside = across(to_place)
     inside = np.where(kind == 0, _INNER_M - 0.012, 0.018)
     return {
-        "reached": offset.max(-1) < 0.01,
-        "grasped": between & (np.abs(opening - SIDE_M) < 0.0025),
-        "over": across < inside,
-        "placed": (across < inside) & (np.abs(to_place[..., 2]) < np.where(kind == 0, 0.01, 0.004)),
-        "released": (opening > SIDE_M + 0.006) | (offset.max(-1) > 0.06),
+        "reached": reached(to_item),
+        "grasped": grasped(opening, to_item, SIDE_M),
+        "over": aside < inside,
+        "placed": (aside < inside) & (np.abs(to_place[..., 2]) < np.where(kind == 0, 0.01, 0.004)),
+        "released": released(opening, to_item, SIDE_M),
     }

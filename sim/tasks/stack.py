@@ -8,6 +8,7 @@ import numpy as np
 from robotrl.types import Bool, Float64, Int64
 from sim.robots import Robot
 from sim.tasks.base import FAILURES, FIRST, Block, Measurement, Task, View, box_xml, lost, place_in, square_yaw
+from sim.tasks.carrying import across, carrying_reward, grasped, reached, released
 
 SIDE_M = 0.04
 """Side of both cubes."""
@@ -58,11 +59,7 @@ class Stack(Task):
             Block("cube_to_place", ("yaw",), "rad", -0.8, 0.8, square_yaw(cube, bottom)),
         )
         stages = _checkpoints(view.opening(physics), tool_to_cube, cube_to_place)
-        success = stages["stacked"] & stages["released"]
-        near = 1.0 - np.tanh(10.0 * np.sqrt(np.square(tool_to_cube).sum(-1)))
-        home = 1.0 - np.tanh(10.0 * np.sqrt(np.square(cube_to_place).sum(-1)))
-        held = stages["grasped"] | stages["stacked"]
-        reward = np.where(success, 1.0, 0.2 * near + held * (0.2 + 0.3 * home) + 0.2 * stages["stacked"])
+        reward, success = carrying_reward(tool_to_cube, cube_to_place, stages, "stacked")
         reach = view.robot.workspace.reach
         failure = ((lost(cube, reach) | lost(bottom, reach)) * FAILURES.index("out_of_reach")).astype(np.uint8)
         return Measurement(state, view.privileged_blocks(physics, stages), reward, success, failure)
@@ -70,14 +67,12 @@ class Stack(Task):
 
 def _checkpoints(opening: Float64, to_cube: Float64, to_place: Float64) -> dict[str, Bool]:
     """The stages (...) that hold at this moment."""
-    offset = np.abs(to_cube)
-    between = (offset[..., 0] < 0.022) & (offset[..., 1] < 0.006) & (offset[..., 2] < 0.025)
-    across = np.maximum(np.abs(to_place[..., 0]), np.abs(to_place[..., 1]))
+    aside = across(to_place)
     return {
-        "reached": offset.max(-1) < 0.01,
-        "grasped": between & (np.abs(opening - SIDE_M) < 0.0025),
+        "reached": reached(to_cube),
+        "grasped": grasped(opening, to_cube, SIDE_M),
         "lifted": to_place[..., 2] < SIDE_M - 0.01,
-        "over": across < 0.01,
-        "stacked": (across < 0.018) & (np.abs(to_place[..., 2]) < 0.004),
-        "released": (opening > SIDE_M + 0.006) | (offset.max(-1) > 0.06),
+        "over": aside < 0.01,
+        "stacked": (aside < 0.018) & (np.abs(to_place[..., 2]) < 0.004),
+        "released": released(opening, to_cube, SIDE_M),
     }

@@ -14,11 +14,10 @@ from robotrl.seeds import seed_range
 from robotrl.types import Float64
 from sim.environment import MujocoEnvironment
 from sim.experts import Expert
-from sim.tasks import TASKS
+from sim.tasks import PAIRS, TASKS
 
 FILE = Path(__file__).parent / "golden" / f"mujoco-{mujoco.__version__}.json"
 TICKS, EVERY, WORLDS = 40, 10, 2
-PAIRS = sorted((name, robot) for name, task in TASKS.items() for robot in task.robots)
 
 
 def trajectory(task: str, robot: str) -> dict[str, Float64]:
