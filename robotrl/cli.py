@@ -38,6 +38,11 @@ COMMANDS = {
         "runs/mine version=2",
         "[RUN] [--video] [name=value ...]",
     ),
+    "branch": _Command(
+        "robotrl.commands:branch",
+        "go on from the middle of a stored episode",
+        "runs/mine episode=3f2a tick=80 by=expert",
+    ),
     "label": _Command("robotrl.commands:label", "fit the critic and write annotation columns", "run=runs/mine"),
     "view": _Command(
         "robotrl.view.commands:view",
@@ -103,6 +108,9 @@ def _dispatch(arguments: list[str]) -> int:
     if "cfg" in flags:
         print(OmegaConf.to_yaml(config), end="")
         return 0
+    if missing := OmegaConf.missing_keys(config):
+        wanted = " ".join(f"{key}=…" for key in config if key in missing)
+        raise RobotRLError(f"robotrl {name} needs {wanted}; robotrl {name} --help says what they are")
     _load(COMMANDS[name])(config)
     return 0
 
@@ -134,6 +142,10 @@ def _parse(name: str, arguments: Sequence[str]) -> tuple[list[str], set[str]]:
             raise unknown_name(
                 f"flag of 'robotrl {name}'", word, ["--help", "--cfg", "-m", "--web", "--export", "--video"]
             )
+        elif word.startswith("episode="):
+            # An id is text even where its digits read as a number, such as 12e4.
+            value = word.removeprefix("episode=").strip("'\"")
+            overrides.append(word if value == "null" else f"episode='{value}'")
         else:
             overrides.append(word if "=" in word or word.startswith(("+", "~")) else f"run={word}")
     return overrides, flags

@@ -2,10 +2,12 @@
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
+from typing import Any, cast
 
 import cattrs
 from omegaconf import DictConfig
@@ -16,7 +18,9 @@ from robotrl.errors import ConfigurationError, RobotRLError
 from robotrl.improve import ImproveConfig, Improvement
 from robotrl.parts import Parts
 from robotrl.progress import say
+from robotrl.rollout.branching import BranchConfig
 from robotrl.rundir import RunDirectory, read_config
+from robotrl.stats import wilson_interval
 from robotrl.steps import Steps
 from robotrl.types import Episode, Int64
 from robotrl.view.from_events import report_of
@@ -29,7 +33,7 @@ _FILMED = 4
 
 def improve(config: DictConfig) -> None:
     """The whole loop, from demonstrations to the report."""
-    settings = _settings(config)
+    settings = _settings(config, ImproveConfig, "improve")
     with _opened(config, settings.seed, settings.worlds, may_differ=CHANGES_NO_RESULT) as steps:
         Improvement(settings, steps).run()
         steps.record(config.recordings)
@@ -93,6 +97,21 @@ def evaluate(config: DictConfig) -> None:
     )
 
 
+def branch(config: DictConfig) -> None:
+    """Continuations of a stored episode from one of its states."""
+    how = _settings(config, BranchConfig, "branch")
+    with _opened(config, config.seed, config.worlds) as steps:
+        parent, found = steps.branch(how)
+    wins = sum(episode.outcome == "success" for episode in found)
+    low, high = wilson_interval(wins, len(found))
+    say(
+        f"  {parent.episode_id} ended with {parent.reason}; from tick {how.tick} "
+        f"({how.tick / parent.control_hz:.1f} s) on, {wins} of {len(found)} succeeded [{low:.1%}, {high:.1%}]"
+    )
+    reasons = Counter(episode.reason for episode in found)
+    say(f"  ended by {', '.join(f'{reason} {count}' for reason, count in sorted(reasons.items()))}")
+
+
 def label(config: DictConfig) -> None:
     """Fit the critic to a run's autonomous episodes and write annotation columns."""
     with _opened(config, config.seed, 1) as steps:
@@ -123,15 +142,16 @@ def _opened(config: DictConfig, seed: int, worlds: int, may_differ: Collection[s
         yield Steps(parts, run, seed, worlds)
 
 
-def _settings(config: DictConfig) -> ImproveConfig:
-    values = {f.name: config[f.name] for f in fields(ImproveConfig)}
+def _settings[T](config: DictConfig, kind: type[T], name: str) -> T:
+    """The options of `config` that are the fields of `kind`, a dataclass; `name` begins errors."""
+    values = {f.name: config[f.name] for f in fields(cast(Any, kind))}
     try:
-        return cattrs.structure(values, ImproveConfig)
+        return cattrs.structure(values, kind)
     except cattrs.ClassValidationError as group:
         for error in group.exceptions:
             if isinstance(error, RobotRLError):
                 raise error from None
-        raise ConfigurationError("; ".join(cattrs.transform_error(group, "improve"))) from None
+        raise ConfigurationError("; ".join(cattrs.transform_error(group, name))) from None
 
 
 def _stages(steps: Steps) -> list[str]:

@@ -30,7 +30,7 @@ CHANGES_NO_RESULT = (
 )
 """Options that say where a run computes and how fast, but not what."""
 
-_SAME_EPISODES = ("episodes", "camera_every")
+_SAME_EPISODES = ("episodes", "camera_every", "copies")
 """Options that say how many episodes a run records and what is kept of them, but not how they go."""
 
 

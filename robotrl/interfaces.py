@@ -10,6 +10,7 @@ from robotrl.specs import EnvironmentSpec
 from robotrl.types import (
     ActionChunk,
     Bool,
+    Branch,
     Command,
     Committed,
     Episode,
@@ -75,6 +76,19 @@ class Environment(Protocol):
 
 
 @runtime_checkable
+class Branching(Environment, Protocol):
+    """An environment that can go on from any state of a stored episode."""
+
+    def snapshot_of(self, branch: Branch) -> Snapshot:
+        """What `snapshot` of the one world would have given when `branch.parent` had run for `branch.tick` ticks.
+
+        Bit-exact but for one case: the pushes on a demonstration are not stored, so that where actions arrive late, the
+        ones still under way are taken to have been executed as they were requested.
+        """
+        ...
+
+
+@runtime_checkable
 class Drawer(Environment, Protocol):
     """An environment that can draw states from long ago."""
 
@@ -116,6 +130,15 @@ class Policy(Protocol):
             committed: what will run before the chunk can start.
             rng: one generator a world, so that results do not depend on which worlds share a call.
         """
+        ...
+
+
+@runtime_checkable
+class EpisodicPolicy(Policy, Protocol):
+    """A policy that keeps something through an episode, such as the wandering of a demonstrator's hand."""
+
+    def begin(self, rows: Int64, rng: Sequence[np.random.Generator]) -> None:
+        """Episodes begin in the worlds `rows` (n,) of the loop, each with its generator."""
         ...
 
 

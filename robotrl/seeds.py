@@ -46,8 +46,8 @@ def seed_range(name: str) -> SeedRange:
     return RANGES[name]
 
 
-def episode_id(run: str, stage: str, seed: int, branch: int = 0) -> str:
-    """Sixteen hex digits from run, stage, seed and branch: the same episode always gets the same id."""
+def episode_id(run: str, stage: str, seed: int, branch: str = "0") -> str:
+    """Sixteen hex digits from run, stage, seed and branch (`Branch.key`): the same episode always gets the same id."""
     return hashlib.sha256(f"{run}\0{stage}\0{seed}\0{branch}".encode()).hexdigest()[:16]
 
 

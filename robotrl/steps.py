@@ -33,10 +33,11 @@ from robotrl.learn.learner import fit, fit_normalizer
 from robotrl.parts import Parts
 from robotrl.progress import bar
 from robotrl.provenance import code_fingerprint
+from robotrl.rollout.branching import BranchConfig, joined
 from robotrl.rollout.loop import Execution, Origin, Rollout
 from robotrl.rundir import RunDirectory
 from robotrl.seeds import seed_range
-from robotrl.types import Int64
+from robotrl.types import Branch, Episode, EpisodeMeta, Int64
 
 Result = dict[str, Any]
 """What a step leaves in the event log; JSON."""
@@ -115,6 +116,33 @@ class Steps:
             camera_every=self.parts.config.camera_every,
         )
         return self._collect(rollout, starts, stage)
+
+    def branch(self, how: BranchConfig) -> tuple[EpisodeMeta, list[EpisodeMeta]]:
+        """Go on from a state of a stored episode.
+
+        Returns what is known of the parent and of all its continuations, those included that were there before.
+        """
+        [name] = self.store.snapshot().resolve([how.episode])
+        parent = self._whole(name)
+        if how.by == "expert":
+            policy, execution = self.parts.demonstrator(self.worlds), Execution(execute=1)
+            origin = self._origin(how.stage, "demonstration", operator="expert", solo=True)
+        else:
+            policy, execution = self.parts.selector(self.policy(how.version), "selector"), self.parts.execution()
+            origin = self._origin(how.stage)
+        starts = [Branch(parent, how.tick, copy) for copy in range(how.copies)]
+        wanted = {origin.episode_id(parent.meta.seed, start): start for start in starts}
+        there = self.store.snapshot().ids
+        if missing := [start for name, start in wanted.items() if name not in there]:
+            environment, every = self.parts.environment(self.worlds), self.parts.config.camera_every
+            self._collect(Rollout(environment, policy, execution, origin, camera_every=every), missing, how.stage)
+        return parent.meta, [entry.meta for entry in self.store.snapshot().select(wanted).entries]
+
+    def _whole(self, name: str) -> Episode:
+        """The stored episode with what went before it in its parents."""
+        snapshot = self.store.snapshot()
+        episode = snapshot.read(*snapshot.select([name]).entries)
+        return joined(self._whole(episode.meta.parent), episode) if episode.meta.parent else episode
 
     def fit_critic(self, name: str, stages: Sequence[str]) -> Result:
         """Learn success probability from the autonomous episodes of `stages`, judge it, and save it as `name`."""
@@ -252,7 +280,7 @@ class Steps:
     def _origin(self, stage: str, source: str = "autonomous", operator: str = "", solo: bool = False) -> Origin:
         return Origin(self.identity, stage, source, operator, solo, code_fingerprint())
 
-    def _collect(self, rollout: Rollout, starts: Int64, stage: str) -> Result:
+    def _collect(self, rollout: Rollout, starts: Sequence[Branch] | Int64, stage: str) -> Result:
         """Run episodes into the store; what came of them."""
         success: list[bool] = []
         ticks, operator_s, orient_s, watch_s, takeovers = 0, 0.0, 0.0, 0.0, 0

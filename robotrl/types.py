@@ -13,6 +13,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from robotrl.errors import DataError
+
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Int32 = NDArray[np.int32]
@@ -315,6 +317,37 @@ class Episode:
     def succeeded(self) -> bool:
         """Whether the outcome is success."""
         return self.meta.outcome == "success"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A start in the middle of a stored episode: the state of `parent` after `tick` ticks, for the `copy`-th time.
+
+    `tick` counts from the reset, so that `parent` must be whole: an episode that branched off itself is put behind its
+    own parent first (`rollout.branching.joined`). Raises `DataError` where nothing can go on.
+    """
+
+    parent: Episode
+    tick: int
+    copy: int = 0
+
+    def __post_init__(self) -> None:
+        meta, length = self.parent.meta, self.parent.length
+        if meta.parent:
+            raise DataError(
+                f"episode {meta.episode_id} branched off {meta.parent} at tick {meta.parent_tick}: join the two first"
+            )
+        # After the last tick of an episode that ended, rather than being cut, there is nothing to go on with.
+        last = length - 1 if (self.parent.terminated | self.parent.truncated).any() else length
+        if not 0 <= self.tick <= last:
+            raise DataError(
+                f"episode {meta.episode_id} has {length} ticks: expected a tick from 0 to {last}, got {self.tick}"
+            )
+
+    @property
+    def key(self) -> str:
+        """What tells this start from all others of the same seed."""
+        return f"{self.parent.meta.episode_id}@{self.tick}#{self.copy}"
 
 
 @dataclass(frozen=True)

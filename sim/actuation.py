@@ -38,6 +38,12 @@ class Actuation:
         """Until its first action arrives, each of the worlds `rows` (n,) does what was `held` (n, A)."""
         self.pending[rows] = held[:, None]
 
+    def replayed(self, held: Float32, requested: Float32) -> Float32:
+        """What is still under way, (most delay, A), in a world that began with `held` (A,) and was sent `requested`
+        (T, A) since."""
+        most = self._how.action_delay_ticks
+        return np.concatenate([np.broadcast_to(held, (most, len(held))), requested])[len(requested) :]
+
     def arriving(self, rows: Int64, tick: Int64, requested: Float32) -> Float32:
         """What reaches the servos, (n, K, A).
 

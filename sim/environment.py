@@ -4,7 +4,6 @@
 # pyright: reportAttributeAccessIssue=false
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import mujoco
 import numpy as np
@@ -13,15 +12,16 @@ from numpy.typing import NDArray
 from robotrl import seeds as seed_streams
 from robotrl.errors import ConfigurationError, DataError
 from robotrl.specs import CameraSpec, Capabilities, EnvironmentSpec
-from robotrl.types import Bool, Float32, Float64, Int64, Observation, Snapshot, Transition, UInt8
+from robotrl.types import Bool, Branch, Float32, Float64, Int64, Observation, Snapshot, Transition, UInt8
 from sim import scene
 from sim.actuation import Actuation
+from sim.endings import endings, streaks
 from sim.engine import Engine
 from sim.perception import Perception, PoseNoise
 from sim.randomisation import Randomisation, Variants
 from sim.render import SceneRenderer, check_camera
 from sim.robots import Robot, robot_called
-from sim.tasks.base import FAILURES, Block, Measurement, Task, View, array_spec, stack
+from sim.tasks.base import Block, Measurement, Task, View, array_spec, stack
 
 SETTLE_S = 0.5
 """So long success must hold."""
@@ -31,21 +31,6 @@ _ALIKE = Randomisation()
 _FRONT = CameraSpec("front", 240, 320)
 _FIRST_WORLD = np.zeros(1, np.int64)
 _NOBODY = np.zeros(0, np.int64)
-
-
-@dataclass(frozen=True)
-class _Ending:
-    """When and how n worlds end within K ticks.
-
-    `last` (n,) is the index of the last valid tick, `streak` (n,) belongs to it; flags are (n, K). `reason` says of the
-    worlds that end, by their index among the n, why ("" for success).
-    """
-
-    last: Int64
-    terminated: Bool
-    truncated: Bool
-    streak: Int64
-    reason: dict[int, str]
 
 
 class MujocoEnvironment:
@@ -157,7 +142,8 @@ class MujocoEnvironment:
         executed = self.robot.limit_rate(self._spec.action.clip(arriving), previous)
         physics, sound = self._engine.run(before, self.robot.controls(executed), self._variants.of(rows))
         found, state = self._observe(rows, physics)
-        ending = self._endings(rows, found, sound)
+        limits = self._spec.settle_ticks, self._spec.horizon
+        ending = endings(found, sound, self._streak[rows], self._tick[rows], *limits)
         privileged, success, reward = self._exact(rows, found), found.success & sound, found.reward.astype(np.float32)
         ticks = np.arange(requested.shape[1])
         valid = ticks <= ending.last[:, None]
@@ -222,23 +208,6 @@ class MujocoEnvironment:
         self._spec.action.require(moving)
         return moving
 
-    def _endings(self, rows: Int64, found: Measurement, sound: Bool) -> _Ending:
-        """Find the first tick at which each world succeeds for long enough, fails, diverges or runs out of time."""
-        n, ticks = sound.shape
-        streak = _streaks(self._streak[rows], found.success & sound)
-        terminated = (streak >= self._spec.settle_ticks) | (found.failure > 0) | ~sound
-        late = self._tick[rows, None] + np.arange(1, ticks + 1) >= self._spec.horizon
-        over = terminated | late
-        ended = over.any(1)
-        last = np.where(ended, over.argmax(1), ticks - 1)
-        at_last = np.arange(ticks) == last[:, None]
-        reason: dict[int, str] = {}
-        for i in np.flatnonzero(ended).tolist():
-            k = last[i]
-            failure = FAILURES[found.failure[i, k]] if terminated[i, k] else "timeout"
-            reason[i] = failure if sound[i, k] else "diverged"
-        return _Ending(last, terminated & at_last, late & ~terminated & at_last, streak[np.arange(n), last], reason)
-
     def _whole[T: np.generic](self, rows: Int64, values: NDArray[T], rest: NDArray[T] | None = None) -> NDArray[T]:
         """Spread the moving worlds' `values` (n, K, ...) over all N; the others hold their `rest` (N, ...), or 0."""
         if len(rows) == self._worlds:
@@ -300,14 +269,33 @@ class MujocoEnvironment:
         the actions still to arrive.
         """
         rows = self._rows(mask)
-        memory = [late[rows].reshape(len(rows), -1).astype(np.float64) for late in self._late]
-        return Snapshot(
-            rows=rows,
-            physics=np.concatenate([self._physics[rows], self._state[rows].astype(np.float64), *memory], axis=1),
-            counters=np.stack([counter[rows].astype(np.int64) for counter in self._counters], axis=1),
-            generators=self._perception.generator_states(rows),
-            fingerprint=self._spec.fingerprint,
-        )
+        parts = self._physics, self._state, *self._late
+        counters = np.stack([counter[rows].astype(np.int64) for counter in self._counters], axis=1)
+        return self._packed(rows, [p[rows] for p in parts], counters, self._perception.generator_states(rows))
+
+    def snapshot_of(self, branch: Branch) -> Snapshot:
+        """The snapshot of the world in which `branch` begins; see `Branching.snapshot_of`."""
+        episode, tick, meta = branch.parent, branch.tick, branch.parent.meta
+        if meta.environment != self._spec.fingerprint:
+            raise DataError(
+                f"episode {meta.episode_id} was recorded in environment {meta.environment}, this one is "
+                f"{self._spec.fingerprint}: build the task with the parameters that it was recorded with"
+            )
+        physics = episode.physics[: tick + 1]
+        past, generator = self._perception.replayed(meta.seed, physics)
+        held = self.robot.actions_of(physics[0, self._targets])
+        pending = self._actuation.replayed(held, episode.action_requested[:tick])
+        streak = streaks(np.zeros(1, np.int64), episode.success[None, :tick])[0, -1] if tick else 0
+        counters = np.array([[tick, streak, True, self.task.instructions.index(meta.instruction), meta.seed]])
+        parts = physics[-1:], episode.state[tick, None], past[None], pending[None]
+        return self._packed(_FIRST_WORLD, parts, counters, (generator,))
+
+    def _packed(
+        self, rows: Int64, parts: Sequence[NDArray[np.generic]], counters: Int64, generators: tuple[str, ...]
+    ) -> Snapshot:
+        """The snapshot of n worlds with these `parts` (n, ...) and `counters` (n, C)."""
+        physics = np.concatenate([part.reshape(len(rows), -1).astype(np.float64) for part in parts], axis=1)
+        return Snapshot(rows, physics, counters, generators, self._spec.fingerprint)
 
     @property
     def _counters(self) -> tuple[NDArray[np.generic], ...]:
@@ -347,13 +335,6 @@ class MujocoEnvironment:
         for renderer in self._renderers.values():
             renderer.close()
         self._renderers = {}
-
-
-def _streaks(before: Int64, success: Bool) -> Int64:
-    """How many ticks in a row were successes, up to each of K ticks (n, K), going on from `before` (n,)."""
-    count = np.arange(1, success.shape[1] + 1)
-    failed = np.maximum.accumulate(np.where(success, 0, count), axis=1)
-    return count - failed + np.where(failed, 0, before[:, None])
 
 
 def _robot_for(task: Task, name: str) -> Robot:

@@ -78,14 +78,29 @@ class Perception:
         perceived[:, :, self._columns] = poses
         return perceived
 
+    def replayed(self, seed: int, physics: Float64) -> tuple[Float64, str]:
+        """What a world keeps that began with `seed` and went through the states `physics` (T + 1, X).
+
+        Returns its latest true poses (delay, M, 7), oldest first, and its generator as JSON.
+        """
+        generator, (states, delay) = seed_streams.generator(seed, "perception"), (len(physics), self.noise.delay_ticks)
+        if self.noise.active:
+            generator.standard_normal((states, len(self._columns), 4))
+        latest = np.maximum(np.arange(states - delay, states), 0)
+        return physics[latest[:, None, None], self._columns], _as_json(generator)
+
     def generator_states(self, rows: Int64) -> tuple[str, ...]:
         """The generators of the worlds `rows`, as JSON."""
-        return tuple(json.dumps(self._generators[r].bit_generator.state, default=np.ndarray.tolist) for r in rows)
+        return tuple(_as_json(self._generators[r]) for r in rows)
 
     def restore_generators(self, rows: Int64, states: tuple[str, ...]) -> None:
         """Put the generators of `rows` into what `generator_states` returned."""
         for row, text in zip(rows, states, strict=True):
             self._generators[row].bit_generator.state = _arrays(json.loads(text))
+
+
+def _as_json(generator: np.random.Generator) -> str:
+    return json.dumps(generator.bit_generator.state, default=np.ndarray.tolist)
 
 
 def _arrays(value: object) -> object:

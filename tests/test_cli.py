@@ -5,9 +5,11 @@ import time
 from functools import partial
 
 import pytest
+import yaml
 
 from robotrl.cli import COMMANDS, main
 from robotrl.configuration import compose_config, group_choices
+from robotrl.data.store import EpisodeStore
 
 # Parts under another name than their group's ("parts to choose" lists the groups).
 UNLISTED = {"single", "base_labels", "fine_tuning"}
@@ -70,6 +72,12 @@ def test_cfg_prints_the_configuration_and_runs_nothing(capsys, tmp_path):
         (("collect", "episodes=0"), "asked for 0 seeds"),
         (("evaluate", "seeds=finale", "episodes=2"), "Did you mean 'final'"),
         (("evaluate", "episodes=2"), "policies/0"),
+        (("branch", "tick=3"), "needs episode=…"),
+        (("branch", "episode=1", "tick=3"), "no episode is called '1'"),
+        (("branch", "episode=1", "tick=soon"), "branch.tick"),
+        (("branch", "episode=1", "tick=3", "by=exprt"), "exprt"),
+        (("branch", "episode=1", "tick=3", "copies=0"), "copies=0: expected at least 1"),
+        (("view",), "needs run=…"),
         (("view", "nowhere"), "nowhere"),
         (("report", "nowhere"), "nowhere"),
         (("improve", "data=nowhere"), "not an episode store"),
@@ -96,6 +104,32 @@ def test_collect_then_evaluate_refuses_a_run_of_another_task(capsys, tmp_path):
     code, _, err = run(capsys, "collect", "task=insert", "stage=more", "episodes=2", f"run={tmp_path}")
     assert code == 2
     assert "environment" in err
+
+
+def test_a_stored_episode_is_gone_on_with_and_repeating_it_adds_only_what_is_new(capsys, tmp_path):
+    assert run(capsys, "collect", "episodes=2", "worlds=2", f"run={tmp_path}")[0] == 0
+    store = EpisodeStore.open(tmp_path / "store")
+    # Ids are text, also those that read as numbers.
+    parent = store.snapshot().entries[0]
+    branch = ("branch", str(tmp_path), f"episode={parent.episode_id[:6]}", "tick=30", "by=expert", "worlds=2")
+    for copies, total in ((2, 4), (3, 5), (3, 5)):
+        code, out, _ = run(capsys, *branch, f"copies={copies}")
+        assert code == 0
+        assert f"of {copies} succeeded" in out
+        assert len(store.snapshot()) == total
+    children = store.snapshot().filter(stage="branches").entries
+    assert {(c.meta.parent, c.meta.parent_tick) for c in children} == {(parent.episode_id, 30)}
+    # And so is what went on.
+    child = children[0].episode_id
+    assert run(capsys, "branch", str(tmp_path), f"episode={child}", "tick=40", "by=expert", "copies=1")[0] == 0
+    code, _, err = run(capsys, "branch", str(tmp_path), f"episode={child}", "tick=4000", "by=expert")
+    assert code == 2
+    assert "expected a tick from 0 to" in err
+
+
+def test_an_id_of_digits_is_not_a_number(capsys):
+    _, out, _ = run(capsys, "branch", "episode=12e4", "tick=3", "--cfg", "job")
+    assert yaml.safe_load(out)["episode"] == "12e4"
 
 
 def test_a_full_disk_is_one_message_and_keeps_what_was_committed(tmp_path):

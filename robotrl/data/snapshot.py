@@ -7,7 +7,7 @@ from typing import Literal
 
 from robotrl.data.entry import StoreEntry, read_entry
 from robotrl.data.index import WriterJournal
-from robotrl.errors import DataError, RobotRLError
+from robotrl.errors import DataError, RobotRLError, unknown_name
 from robotrl.types import Episode
 
 _MOVES = 3  # an episode that moves more often while it is being read is not moving but broken
@@ -63,6 +63,10 @@ class StoreSnapshot:
             raise DataError(f"{len(unknown)} of {len(wanted)} episodes are not in the store: {', '.join(unknown[:5])}")
         return self._keep(entry for entry in self.entries if entry.episode_id in wanted)
 
+    def resolve(self, words: Iterable[str]) -> list[str]:
+        """Episode ids, in the order given and each once, from ids or from beginnings that fit one id only."""
+        return list(dict.fromkeys(_resolve(self.ids, word) for word in words))
+
     def _keep(self, entries: Iterable[StoreEntry]) -> "StoreSnapshot":
         return replace(self, entries=tuple(entries))
 
@@ -85,6 +89,17 @@ class StoreSnapshot:
         """Every episode in order, one in memory at a time."""
         for entry in self.entries:
             yield self.read(entry)
+
+
+def _resolve(ids: tuple[str, ...], word: str) -> str:
+    if word in ids:
+        return word
+    begun = [i for i in ids if word and i.startswith(word)]
+    if len(begun) > 1:
+        raise DataError(f"'{word}' is the beginning of {len(begun)} ids, among them {begun[0]} and {begun[1]}")
+    if not begun:
+        raise unknown_name("episode", word, ids)
+    return begun[0]
 
 
 def locate(entry: StoreEntry) -> StoreEntry:

@@ -26,14 +26,19 @@ class Film:
             raise ConfigurationError(f"camera frames of every {every} ticks: expected at least 1")
         self._every = every
         self._reels = [_Reel() for _ in range(worlds)]
+        self._first = np.zeros(worlds, np.int64)
+
+    def begin(self, rows: Int64, tick: Int64) -> None:
+        """The worlds `rows` (n,) begin episodes at `tick` (n,) since reset, whose state is the row 0."""
+        self._first[rows] = tick
 
     def ticks_to_frame(self, tick: Int64, mask: Bool) -> int:
         """Ticks from `tick` (N,) until the next frame of any world in `mask` (N,) is due."""
-        return int((self._every - tick[mask] % self._every).min(initial=self._every))
+        return int((self._every - (tick - self._first)[mask] % self._every).min(initial=self._every))
 
     def due(self, tick: Int64, mask: Bool) -> Bool:
         """Which worlds (N,) in `mask` (N,) have a frame due at their `tick` (N,)."""
-        return mask & (tick % self._every == 0)
+        return mask & ((tick - self._first) % self._every == 0)
 
     def take(self, observation: Observation, mask: Bool) -> list[tuple[int, TakenFrame]]:
         """Keep the frames of the worlds in `mask` (N,) that are due at the observation's tick; repeats are left out.
@@ -42,7 +47,7 @@ class Film:
         """
         taken: list[tuple[int, TakenFrame]] = []
         for row in np.flatnonzero(self.due(observation.tick, mask)):
-            reel, tick = self._reels[row], int(observation.tick[row])
+            reel, tick = self._reels[row], int(observation.tick[row] - self._first[row])
             if tick in reel.ticks[-1:]:
                 continue
             reel.ticks.append(tick)

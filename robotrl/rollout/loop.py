@@ -13,7 +13,7 @@ import numpy as np
 from robotrl import seeds
 from robotrl.data.spill import SpillDirectory
 from robotrl.errors import ConfigurationError
-from robotrl.interfaces import Critic, Environment, Operator, Policy
+from robotrl.interfaces import Branching, Critic, Environment, EpisodicPolicy, Operator, Policy
 from robotrl.rollout.clocks import Clock, VirtualClock
 from robotrl.rollout.disturbance import Pushes
 from robotrl.rollout.execution import ChunkExecutor, ExecutionMode, Synchronous
@@ -21,7 +21,18 @@ from robotrl.rollout.film import Film
 from robotrl.rollout.latency import LatencyModel, UniformLatency
 from robotrl.rollout.recorder import Recorder
 from robotrl.specs import EnvironmentSpec
-from robotrl.types import Bool, Command, Episode, EpisodeMeta, Float32, Int64, Observation, Status, Transition
+from robotrl.types import (
+    Bool,
+    Branch,
+    Command,
+    Episode,
+    EpisodeMeta,
+    Float32,
+    Int64,
+    Observation,
+    Status,
+    Transition,
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,10 @@ class Origin:
     operator: str = ""
     solo: bool = False
     code: str = ""
+
+    def episode_id(self, seed: int, branch: Branch | None = None) -> str:
+        """Id of the episode that starts from `seed`, or goes on where `branch` says."""
+        return seeds.episode_id(self.run, self.stage, seed, *(() if branch is None else (branch.key,)))
 
 
 def hold_action(spec: EnvironmentSpec, state: Float32) -> Float32:
@@ -95,6 +110,7 @@ class Rollout:
         self._film = Film(n, camera_every) if camera_every else None
         self._pushed = np.zeros((n, self.spec.horizon, self.spec.action.size), np.float32)
         self._seed = np.full(n, -1, np.int64)
+        self._branch: list[Branch | None] = [None] * n
         self._instruction = [""] * n
         self._running = np.zeros(n, bool)
         self._started = np.zeros(n, bool)
@@ -103,19 +119,20 @@ class Rollout:
         self._executed = np.zeros((n, self.spec.action.size), np.float32)
         self._history = np.zeros((n, policy.history, self.spec.state.size), np.float32)
 
-    def run(self, starts: Sequence[int] | Int64, spill: SpillDirectory | None = None) -> Iterator[Episode]:
-        """Yield the episodes of `starts` (seeds) as they finish.
+    def run(self, starts: Sequence[int | Branch] | Int64, spill: SpillDirectory | None = None) -> Iterator[Episode]:
+        """Yield the episodes of `starts` as they finish.
 
         With an operator whose budget is spent, remaining starts are not begun; running episodes finish.
 
         Args:
-            starts: seeds.
+            starts: seeds, or states of stored episodes. Of one that goes on from such a state the first row is that
+                state; its ticks in `meta` and `time_ns` count from the reset of the parent.
             spill: where running episodes log their ticks, so that a crash costs none but the last of them; nowhere
                 when None. An `EpisodeWriter` has it as `spills`, and deletes an episode's log once it is committed.
         """
         if len(starts) == 0:
             raise ConfigurationError("no starts to roll out: expected at least one seed")
-        queue = [int(s) for s in starts][::-1]
+        queue = [s if isinstance(s, Branch) else int(s) for s in starts][::-1]
         observation = self._fill(queue, spill)
         loop_tick = 0
         while self._running.any():
@@ -129,19 +146,24 @@ class Rollout:
             if queue and not self._running.all() and not (self.operator and self.operator.exhausted):
                 observation = self._fill(queue, spill)
 
-    def _fill(self, queue: list[int], spill: SpillDirectory | None) -> Observation:
-        """Reset idle worlds to the next starts."""
+    def _fill(self, queue: list[int | Branch], spill: SpillDirectory | None) -> Observation:
+        """Put idle worlds to the next starts."""
         rows = np.flatnonzero(~self._running)[: len(queue)]
         mask = np.zeros_like(self._running)
         mask[rows] = True
-        self._seed[rows] = [queue.pop() for _ in rows]
-        observation = self.environment.reset(self._seed, mask)
+        observation = self._begin(rows, queue)
         self.recorder.begin(rows, observation)
         for row in rows:
             self._instruction[row] = observation.instruction[row]
             if spill is not None:
                 self.recorder.spill(int(row), spill, self._meta(int(row), ""))
         self._executed[rows] = hold_action(self.spec, observation.state[rows])
+        self._history[rows] = observation.state[rows, None]
+        for row in rows:
+            if (branch := self._branch[row]) is not None and branch.tick:
+                self._executed[row] = branch.parent.action[branch.tick - 1]
+                past = np.arange(branch.tick - self.policy.history, branch.tick) + 1
+                self._history[row] = branch.parent.state[np.maximum(past, 0)]
         self.executor.new_epoch(rows, self._executed[rows])
         if self._pushes is not None:
             for row in rows:
@@ -149,13 +171,33 @@ class Rollout:
         self._running[rows] = self._started[rows] = True
         self._human[rows] = False
         self._chunk_count[rows] = 0
-        self._history[rows] = observation.state[rows, None]
+        if isinstance(self.policy, EpisodicPolicy):
+            self.policy.begin(rows, self._noise(rows))
         if self._film is None:
             return observation
+        self._film.begin(rows, observation.tick[rows])
         # A reset renders nothing; a step in which no world moves does.
         still = np.zeros((len(mask), 1, self.spec.action.size), np.float32)
         observation = self.environment.step(still, np.zeros_like(mask), render=mask).observation
         self.recorder.frames(self._film.take(observation, mask))
+        return observation
+
+    def _begin(self, rows: Int64, queue: list[int | Branch]) -> Observation:
+        """Reset the worlds `rows` (n,) to the seeds, or restore them to the states, that are next in the queue."""
+        fresh = np.zeros_like(self._running)
+        for row in rows:
+            start = queue.pop()
+            self._branch[row] = start if isinstance(start, Branch) else None
+            self._seed[row] = start.parent.meta.seed if isinstance(start, Branch) else start
+            fresh[row] = self._branch[row] is None
+        observation = self.environment.reset(self._seed, fresh)
+        for row in rows:
+            if (branch := self._branch[row]) is not None:
+                if not isinstance(self.environment, Branching):
+                    kind = type(self.environment).__name__
+                    raise ConfigurationError(f"{kind} cannot go on from stored states; MujocoEnvironment can")
+                snapshot = self.environment.snapshot_of(branch)
+                observation = self.environment.restore(snapshot, np.arange(len(fresh)) == row)
         return observation
 
     def _consult(self, observation: Observation) -> tuple[Command | None, Float32]:
@@ -203,19 +245,24 @@ class Rollout:
         return transition
 
     def _propose(self, observation: Observation, rows: Int64) -> None:
-        """Ask the policy for the chunks of `rows`; each (seed, chunk) has generators of its own."""
+        """Ask the policy for the chunks of `rows`."""
         if rows.size == 0:
             return
-        keys = [(int(self._seed[r]), int(self._chunk_count[r])) for r in rows]
         seen = observation.take(rows)
         seen = Observation(
             self._history[rows], seen.privileged, seen.images, seen.instruction, seen.tick, seen.time_ns, seen.physics
         )
-        noise = [seeds.generator(seed, "chunk", index) for seed, index in keys]
-        chunk = self.policy.propose(seen, rows, self.executor.committed(rows, observation.tick), noise)
-        delays = [self.execution.latency.ticks(seed, index) for seed, index in keys]
+        committed = self.executor.committed(rows, observation.tick)
+        chunk = self.policy.propose(seen, rows, committed, self._noise(rows))
+        delays = [self.execution.latency.ticks(int(self._seed[r]), int(self._chunk_count[r])) for r in rows]
         self.executor.submit(chunk, np.array(delays, np.int64), self.recorder.chunk(chunk))
         self._chunk_count[rows] += 1
+
+    def _noise(self, rows: Int64) -> list[np.random.Generator]:
+        """Generators of the next chunks of `rows`: each (seed, chunk) has its own, and each branch of a seed."""
+        keys = [(int(self._seed[r]), "chunk", int(self._chunk_count[r])) for r in rows]
+        branches = [self._branch[r] for r in rows]
+        return [seeds.generator(*k, *(() if b is None else (b.key,))) for k, b in zip(keys, branches, strict=True)]
 
     def _finished(self, transition: Transition) -> Iterator[Episode]:
         """Cut the episodes that ended in this step, in the order of their worlds."""
@@ -228,9 +275,9 @@ class Rollout:
             yield self._attributed(episode)
 
     def _meta(self, row: int, failure: str) -> EpisodeMeta:
-        origin, seed = self.origin, int(self._seed[row])
+        origin, seed, branch = self.origin, int(self._seed[row]), self._branch[row]
         return EpisodeMeta(
-            episode_id=seeds.episode_id(origin.run, origin.stage, seed),
+            episode_id=origin.episode_id(seed, branch),
             task=self.spec.task,
             instruction=self._instruction[row],
             seed=seed,
@@ -238,6 +285,8 @@ class Rollout:
             source=origin.source,
             outcome="failure" if failure else "success",
             reason=failure or "success",
+            parent="" if branch is None else branch.parent.meta.episode_id,
+            parent_tick=-1 if branch is None else branch.tick,
             operator=origin.operator,
             environment=self.spec.fingerprint,
             code=origin.code,

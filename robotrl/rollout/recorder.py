@@ -47,6 +47,7 @@ class Recorder:
         t, a = spec.horizon, spec.action.size
         self._spec = spec
         self._ticks = np.zeros(worlds, np.int64)
+        self._first = np.zeros(worlds, np.int64)  # ticks since reset at which the episode began
         self._orient = np.zeros(worlds)
         self._watch = np.zeros(worlds)
         self._chunks = [_Chunks([], [], [], [], []) for _ in range(worlds)]
@@ -70,6 +71,7 @@ class Recorder:
     def begin(self, rows: Int64, observation: Observation) -> None:
         """Start episodes in the worlds `rows` (n,) from `observation` (N worlds)."""
         self._ticks[rows] = self._orient[rows] = self._watch[rows] = 0
+        self._first[rows] = observation.tick[rows]
         for row in rows:
             self._chunks[row] = _Chunks([], [], [], [], [])
         self._arrays["state"][rows, 0] = observation.state[rows]
@@ -92,16 +94,16 @@ class Recorder:
     def chunk(self, chunk: ActionChunk) -> Int64:
         """Note proposed chunks; returns their index (n,) in each episode's chunk table."""
         for i, row in enumerate(chunk.rows):
-            table = self._chunks[row]
+            table, observed = self._chunks[row], int(chunk.observed_tick[i] - self._first[row])
             table.actions.append(chunk.actions[i])
-            table.observed.append(int(chunk.observed_tick[i]))
+            table.observed.append(observed)
             table.start.append(-1)
             table.version.append(chunk.policy_version)
             if chunk.noise is not None:
                 table.noise.append(chunk.noise[i])
             if row in self._logs:
                 noise = None if chunk.noise is None else chunk.noise[i]
-                self._logs[row].chunk(chunk.actions[i], noise, int(chunk.observed_tick[i]), chunk.policy_version)
+                self._logs[row].chunk(chunk.actions[i], noise, observed, chunk.policy_version)
         return np.array([len(self._chunks[row].observed) - 1 for row in chunk.rows], np.int64)
 
     def ticks(
@@ -135,7 +137,7 @@ class Recorder:
         for name in ("state", "privileged", "physics"):
             self._arrays[name][world, at + 1] = getattr(transition, name)[world, k]
         period_ns = 1e9 / self._spec.control_hz
-        self._arrays["time_ns"][world, at + 1] = np.round((at + 1) * period_ns).astype(np.int64)
+        self._arrays["time_ns"][world, at + 1] = np.round((self._first[world] + at + 1) * period_ns).astype(np.int64)
         self._note_starts(transition.valid, values["chunk_id"])
         moved = transition.valid.sum(1)
         for row in self._logs.keys() & set(np.flatnonzero(moved).tolist()):

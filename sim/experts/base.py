@@ -124,7 +124,7 @@ def _limited(vector: Float64, longest: float) -> Float64:
 class ExpertPolicy:
     """An expert as a `Policy` that proposes one action at a time, with the noise of a demonstrator.
 
-    The noise of an episode is drawn at its first tick, from the generator that comes with it.
+    The noise of an episode is drawn when it begins.
     """
 
     history = 1
@@ -134,11 +134,13 @@ class ExpertPolicy:
     def __init__(self, expert: Expert) -> None:
         self._expert = expert
 
+    def begin(self, rows: Int64, rng: Sequence[np.random.Generator]) -> None:
+        """See `EpisodicPolicy.begin`."""
+        self._expert.wander(rows, rng)
+
     def propose(
         self, observation: Observation, rows: Int64, committed: Committed, rng: Sequence[np.random.Generator]
     ) -> ActionChunk:
-        """See `Policy.propose`; `committed` is not used."""
-        first = np.flatnonzero(observation.tick == 0)
-        self._expert.wander(rows[first], [rng[i] for i in first])
+        """See `Policy.propose`; `committed` and `rng` are not used."""
         actions = self._expert.drive(observation.state[:, -1], observation.tick, rows)
         return ActionChunk(rows, actions[:, None], observation.tick, self.version)

@@ -4,7 +4,7 @@ import shlex
 from argparse import Namespace
 
 from robotrl.data.annotations import list_annotations
-from robotrl.data.commands.locate import open_store, resolve_ids
+from robotrl.data.commands.locate import open_store
 from robotrl.data.commands.output import hint, require_yes, table
 from robotrl.data.commands.parser import Parser, Subcommand, one_of, said
 from robotrl.data.corrections import KEEP, Correction, read_corrections, write_corrections
@@ -24,7 +24,7 @@ def _rm_arguments(parser: Parser) -> None:
 def _rm(options: Namespace) -> None:
     store = open_store(options.store)
     snapshot, corrections = store.snapshot(), read_corrections(store)
-    ids = resolve_ids(snapshot, options.ids)
+    ids = snapshot.resolve(options.ids)
     chosen = snapshot.select(ids)
     metas = [corrections.meta(entry.meta) for entry in chosen.entries]
     rows = [
@@ -62,7 +62,7 @@ def _relabel_arguments(parser: Parser) -> None:
 
 def _relabel(options: Namespace) -> None:
     store = open_store(options.store)
-    ids = resolve_ids(store.snapshot(), options.ids)
+    ids = store.snapshot().resolve(options.ids)
     outcome = KEEP if options.outcome is None else _OUTCOMES[options.outcome]
     version = write_corrections(store, dict.fromkeys(ids, Correction(outcome, options.instruction)), options.reason)
     print(f"  corrected {len(ids)} episodes as annotation relabel/{version}; the recorded values stay in the episodes")

@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from robotrl.data.annotations import Annotations, list_annotations
-from robotrl.data.commands.locate import open_store, policies_of, resolve_ids
+from robotrl.data.commands.locate import open_store, policies_of
 from robotrl.data.commands.output import as_json, heading, hint, pairs, shown, table
 from robotrl.data.commands.parser import Parser, Subcommand
 from robotrl.data.diff import AnnotationDifference, compare_annotations
@@ -103,7 +103,7 @@ def _print_training(training: Training) -> None:
 
 def _print_policies(store: EpisodeStore, options: Namespace) -> None:
     snapshot, policies = store.snapshot(), policies_of(store)
-    (episode,) = resolve_ids(snapshot, [options.episode])
+    (episode,) = snapshot.resolve([options.episode])
     found = trained_on(store, policies, episode)
     if options.json:
         as_json({"episode": episode, "policies": found})

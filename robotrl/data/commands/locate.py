@@ -1,12 +1,10 @@
-"""From what is typed to stores, runs and episodes."""
+"""From what is typed to stores and runs."""
 
 import difflib
-from collections.abc import Iterable
 from pathlib import Path
 
-from robotrl.data.snapshot import StoreSnapshot
 from robotrl.data.store import EpisodeStore
-from robotrl.errors import DataError, unknown_name
+from robotrl.errors import DataError
 
 
 def open_store(path: Path) -> EpisodeStore:
@@ -21,22 +19,6 @@ def open_store(path: Path) -> EpisodeStore:
 def policies_of(store: EpisodeStore) -> Path:
     """Where the run that the store belongs to keeps its policies; need not exist."""
     return store.root.parent / "policies"
-
-
-def resolve_ids(snapshot: StoreSnapshot, words: Iterable[str]) -> list[str]:
-    """Episode ids, in the order given and each once, from ids or from beginnings that fit one id only."""
-    return list(dict.fromkeys(_resolve(snapshot.ids, word) for word in words))
-
-
-def _resolve(ids: tuple[str, ...], word: str) -> str:
-    if word in ids:
-        return word
-    begun = [i for i in ids if word and i.startswith(word)]
-    if len(begun) > 1:
-        raise DataError(f"'{word}' is the beginning of {len(begun)} ids, among them {begun[0]} and {begun[1]}")
-    if not begun:
-        raise unknown_name("episode", word, ids)
-    return begun[0]
 
 
 def _missing(path: Path) -> DataError:

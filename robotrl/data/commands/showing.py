@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 
 from robotrl.data.annotations import list_annotations
-from robotrl.data.commands.locate import open_store, policies_of, resolve_ids
+from robotrl.data.commands.locate import open_store, policies_of
 from robotrl.data.commands.output import as_json, heading, hint, pairs, table
 from robotrl.data.commands.parser import Parser, Subcommand
 from robotrl.data.corrections import read_corrections
@@ -66,7 +66,7 @@ def _show(options: Namespace) -> None:
 
 def _find(store: EpisodeStore, word: str) -> _Found:
     snapshot = store.snapshot()
-    entry = snapshot.select(resolve_ids(snapshot, [word])).entries[0]
+    entry = snapshot.select(snapshot.resolve([word])).entries[0]
     episode = snapshot.read(entry)
     return _Found(
         path=str(entry.path),
