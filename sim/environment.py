@@ -40,7 +40,7 @@ class MujocoEnvironment:
         task: what to do.
         worlds: N.
         threads: cores to use; 0 means all that the process may use. Results do not depend on it.
-        robot: name of one that the task can be done with.
+        robot: name of one that the task can be done with; the first of them when None.
         noise: how object poses are spoiled in the observation; exact by default.
         randomisation: how worlds differ in physics, looks and actuation; they do not by default.
         cameras: what a call that asks to render gives images of.
@@ -51,7 +51,7 @@ class MujocoEnvironment:
         task: Task,
         worlds: int = 64,
         threads: int = 1,
-        robot: str = "panda",
+        robot: str | None = None,
         noise: PoseNoise = _EXACT,
         randomisation: Randomisation = _ALIKE,
         cameras: Sequence[CameraSpec] = (_FRONT,),
@@ -337,8 +337,10 @@ class MujocoEnvironment:
         self._renderers = {}
 
 
-def _robot_for(task: Task, name: str) -> Robot:
-    """The robot of this name, if the task can be done with it."""
+def _robot_for(task: Task, name: str | None) -> Robot:
+    """The robot of this name, if the task can be done with it; the task's first one when None."""
+    if name is None:
+        return robot_called(task.robots[0])
     robot = robot_called(name)
     if name not in task.robots:
         raise ConfigurationError(f"task '{task.name}' has no robot '{name}'; it is done with {', '.join(task.robots)}")

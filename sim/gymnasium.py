@@ -67,7 +67,9 @@ class _Worlds:
         hz: control ticks a second.
     """
 
-    def __init__(self, task: Task, worlds: int, threads: int, robot: str, render_mode: str | None, seeds: str) -> None:
+    def __init__(
+        self, task: Task, worlds: int, threads: int, robot: str | None, render_mode: str | None, seeds: str
+    ) -> None:
         if render_mode not in (None, "rgb_array"):
             raise ConfigurationError(f"render_mode: expected None or 'rgb_array', got {render_mode!r}")
         self._range = seed_range(seeds)
@@ -159,7 +161,7 @@ class TaskEnv(gymnasium.Env[Float32, Float32]):
 
     Args:
         task: name, which the registered id stands for.
-        robot: name of one that the task can be done with.
+        robot: name of one that the task can be done with; the first of them when None.
         render_mode: None, or "rgb_array".
         seeds: the range of `robotrl.seeds` from which starts are drawn; another than "train" is to measure on.
         parameters: of the task, such as `difficulty`.
@@ -170,7 +172,7 @@ class TaskEnv(gymnasium.Env[Float32, Float32]):
     def __init__(
         self,
         task: str,
-        robot: str = "panda",
+        robot: str | None = None,
         render_mode: str | None = None,
         seeds: str = "train",
         **parameters: Parameter,
@@ -224,7 +226,7 @@ class TaskVectorEnv(VectorEnv[Float32, Float32, NDArray[Any]]):
         self,
         task: str,
         num_envs: int = 1,
-        robot: str = "panda",
+        robot: str | None = None,
         render_mode: str | None = None,
         seeds: str = "train",
         threads: int = 1,

@@ -89,7 +89,7 @@ class SimulatedOperator:
     """Implements `robotrl.interfaces.Operator` with an expert for hands.
 
     Args:
-        spec: the environment's; `tool.x|y|z` of its state says where the tool is.
+        spec: the environment's; `tool.x|y|z` of its state says where the tool is, or `left_tool.x|y|z` and so on.
         expert: drives.
         config: how the person behaves.
         worlds: N.
@@ -101,7 +101,7 @@ class SimulatedOperator:
     ) -> None:
         self.config, self._spec, self._expert = config, spec, expert
         self._rng = seeds.generator(seed, "operator")
-        self._tool = spec.state.slice("tool")
+        self._tools = [i for i, e in enumerate(spec.state.elements) if e.endswith(("tool.x", "tool.y", "tool.z"))]
         self._joints = [spec.state.elements.index(e) for e in spec.action.elements]
         self._phase, self._world, self._phase_ticks = _Phase.WATCHING, -1, 0
         self._driven_ticks = 0
@@ -152,9 +152,8 @@ class SimulatedOperator:
 
     def _calling(self, observation: Observation, status: Status) -> Bool:
         """Worlds that want the person; they go on wanting until the person comes."""
-        tool = observation.state[:, self._tool][:, :3]
         self._track = np.roll(self._track, -1, axis=1)
-        self._track[:, -1] = tool
+        self._track[:, -1] = observation.state[:, self._tools]
         if self.config.trigger == "alarm":
             self._calls = np.where(status.probability < self.config.alarm_below, self._calls + 1, 0)
             called = self._calls >= self.config.alarm_ticks
@@ -163,7 +162,7 @@ class SimulatedOperator:
             called = np.linalg.norm(extent, axis=-1) < self.config.stall_m
         elif self.config.trigger == "random":
             rate = self.config.random_per_minute / 60 / self._spec.control_hz
-            called = self._rng.random(len(tool)) < rate
+            called = self._rng.random(len(self._track)) < rate
         else:
             called = self._disagrees(observation, status)
         called &= status.running & (observation.tick >= self._quiet_until)

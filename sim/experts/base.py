@@ -13,7 +13,7 @@ from robotrl import seeds as seed_streams
 from robotrl.errors import DataError, unknown_name
 from robotrl.specs import EnvironmentSpec
 from robotrl.types import ActionChunk, Committed, Float32, Float64, Int64, Observation
-from sim.experts import conveyor, drawer, insert, pick_place, reach, sort, stack
+from sim.experts import conveyor, drawer, handover, insert, pick_place, reach, sort, stack
 from sim.experts.guide import Elements, Goal, Guide
 from sim.ik import ArmKinematics
 from sim.robots import robot_called
@@ -21,6 +21,7 @@ from sim.robots import robot_called
 GUIDES: dict[str, Guide] = {
     "conveyor": conveyor.GUIDE,
     "drawer": drawer.GUIDE,
+    "handover": handover.GUIDE,
     "insert": insert.GUIDE,
     "pick_place": pick_place.GUIDE,
     "reach": reach.GUIDE,

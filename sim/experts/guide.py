@@ -59,6 +59,18 @@ class Goal:
             np.where(condition, other.freedom, self.freedom),
         )
 
+    def blend(self, share: Float64, other: "Goal") -> "Goal":
+        """Between this goal, at a `share` (n,) of 0, and the `other`, at 1, which alone says when to close."""
+        column = share[:, None]
+        whole = self.where(share >= 1.0, other)
+        return Goal(
+            self.shift + column * (other.shift - self.shift),
+            self.turn + column * (other.turn - self.turn),
+            whole.opening,
+            whole.phase,
+            whole.freedom,
+        )
+
 
 @dataclass(frozen=True)
 class Guide:
@@ -106,6 +118,15 @@ def freedom_at(height: Float64, steady_m: float) -> Float64:
 def upright(axis: Float64, up: float = 1.0) -> Float64:
     """Rotation vector (n, 3) rad, right for small tilts, that makes `axis` (n, 3) point up (down where `up` is -1)."""
     return up * np.stack([axis[:, 1], -axis[:, 0], np.zeros(len(axis))], axis=-1)
+
+
+def level(axis: Float64, wanted: Float64, tool: Float64) -> Float64:
+    """Rotation vector (n, 3) rad, right for small turns, that takes the `axis` (n, 3) of a thing to the `wanted` one.
+
+    About that axis it makes the `tool` (n, 9), which holds the thing, point down.
+    """
+    roll = (upright(tool[:, 6:9], -1.0) * wanted).sum(-1, keepdims=True)
+    return kinematics.cross(axis, wanted) + roll * wanted
 
 
 def careful(shift: Float64, distance: Float64, near_m: float, lead_m: float) -> Float64:
@@ -173,3 +194,13 @@ def leave(reach_z: Float64, gripper: Float64, width_m: float, phase: int, scale:
     count, still = len(rise), np.zeros((len(rise), 3))
     opening, phases = np.full(count, OPEN_M * scale), np.full(count, phase)
     return Goal(rise[:, None] * VERTICAL, still, opening, phases, np.zeros(count))
+
+
+def park(tool: Float64, place: Float64, axis: Float64, phase: int) -> Goal:
+    """Go to a `place` (3,) m in the world with an open hand that points down, the tool's x axis along `axis` (3,)."""
+    count = len(tool)
+    ahead = np.concatenate([tool[:, 3:5], np.zeros((count, 1))], axis=-1)
+    shift = place - tool[:, :3]
+    turn = upright(tool[:, 6:9], -1.0) + kinematics.cross(ahead, np.broadcast_to(axis, (count, 3)))
+    opening, phases = np.full(count, OPEN_M), np.full(count, phase)
+    return Goal(shift, turn, opening, phases, np.clip(norm(shift) / 0.05 - 0.5, 0.0, 1.0))

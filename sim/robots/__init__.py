@@ -1,13 +1,14 @@
 """The robots that tasks may be done with."""
 
 from robotrl.errors import unknown_name
+from sim.robots.aloha import ALOHA
 from sim.robots.base import Arm, Gripper, Robot, Workspace
 from sim.robots.panda import PANDA
 from sim.robots.so101 import SO101
 
-__all__ = ["PANDA", "ROBOTS", "SO101", "Arm", "Gripper", "Robot", "Workspace", "robot_called"]
+__all__ = ["ALOHA", "PANDA", "ROBOTS", "SO101", "Arm", "Gripper", "Robot", "Workspace", "robot_called"]
 
-ROBOTS: dict[str, Robot] = {robot.name: robot for robot in (PANDA, SO101)}
+ROBOTS: dict[str, Robot] = {robot.name: robot for robot in (PANDA, SO101, ALOHA)}
 
 
 def robot_called(name: str) -> Robot:

@@ -3,6 +3,7 @@
 from sim.tasks.base import Task
 from sim.tasks.conveyor import Conveyor
 from sim.tasks.drawer import Drawer
+from sim.tasks.handover import Handover
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
 from sim.tasks.reach import Reach
@@ -11,7 +12,9 @@ from sim.tasks.stack import Stack
 
 __all__ = ["PAIRS", "TASKS", "Task"]
 
-TASKS: dict[str, type[Task]] = {task.name: task for task in (Conveyor, Drawer, Insert, PickPlace, Reach, Sort, Stack)}
+_ALL: tuple[type[Task], ...] = (Conveyor, Drawer, Handover, Insert, PickPlace, Reach, Sort, Stack)
+
+TASKS: dict[str, type[Task]] = {task.name: task for task in _ALL}
 
 PAIRS = tuple((name, robot) for name, task in TASKS.items() for robot in task.robots)
 """Every task with every robot that it is done with."""

@@ -28,6 +28,7 @@ FIRST = np.zeros((), np.int64)
 """The only instruction of a task that has one."""
 _EASIEST = 0.1
 _QUARTER = 0.5 * np.pi
+_STEEP = np.sin(np.deg2rad(50.0))
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,30 @@ def square_yaw(reference: Pose, target: Pose) -> Float64:
     side = np.where(np.abs(x[..., 2:3]) < np.abs(y[..., 2:3]) + 0.1, x, y)
     yaw = np.arctan2(side[..., 1:2], side[..., 0:1])
     return yaw - _QUARTER * np.floor(yaw / _QUARTER + 0.5)
+
+
+def rod_heading(rod: Pose) -> Float64:
+    """World direction (..., 3) of a rod's x axis, or of its opposite where that points more to the right.
+
+    The two ends of a rod are alike; this says which of them is nearer to the arm at the positive x.
+    """
+    axis = rod.axis(0)
+    return np.where(axis[..., 0:1] < 0.0, -axis, axis)
+
+
+def rod_yaw(reference: Pose, heading: Float64) -> Float64:
+    """Turn (..., 1) rad about the reference's z axis that lines its x axis up with a rod's, in [-90°, 90°).
+
+    `heading` (..., 3) is the rod's world direction, either way.
+    """
+    way = reference.local(heading)
+    yaw = np.arctan2(way[..., 1:2], way[..., 0:1])
+    return yaw - np.pi * np.floor(yaw / np.pi + 0.5)
+
+
+def on_end(heading: Float64) -> Bool:
+    """Whether a rod (...) of this world direction (..., 3) stands so steeply that pads from above cannot hold it."""
+    return np.abs(heading[..., 2]) > _STEEP
 
 
 def lost(target: Pose, area: Area) -> Bool:

@@ -57,10 +57,10 @@ def carrying_reward(
     """
     success = stages[placed] & stages["released"]
     held = stages["grasped"] | stages[placed]
-    partial = 0.2 * _nearness(to_item) + held * (0.2 + 0.3 * _nearness(to_place)) + 0.2 * stages[placed]
+    partial = 0.2 * nearness(to_item) + held * (0.2 + 0.3 * nearness(to_place)) + 0.2 * stages[placed]
     return np.where(success, 1.0, partial), success
 
 
-def _nearness(way: Float64) -> Float64:
+def nearness(way: Float64) -> Float64:
     """1 (...) at the end of the `way` (..., 3) m, falling to 0 some 20 cm from it."""
     return 1.0 - np.tanh(10.0 * np.sqrt(np.square(way).sum(-1)))

@@ -12,6 +12,7 @@ from sim.scene import control_slice
 from sim.tasks.base import Task
 from sim.tasks.conveyor import Conveyor
 from sim.tasks.drawer import Drawer
+from sim.tasks.handover import Handover
 from sim.tasks.insert import Insert
 from sim.tasks.pick_place import PickPlace
 from sim.tasks.reach import Reach
@@ -59,6 +60,11 @@ class TestConveyor(EnvironmentContract):
 class TestDrawer(EnvironmentContract):
     def make_environment(self, worlds: int) -> MujocoEnvironment:
         return MujocoEnvironment(Drawer(time_limit_s=2.0), worlds)
+
+
+class TestHandover(EnvironmentContract):
+    def make_environment(self, worlds: int) -> MujocoEnvironment:
+        return MujocoEnvironment(Handover(time_limit_s=2.0), worlds, randomisation=WIDE)
 
 
 class TestNoisyAndLatePoses(EnvironmentContract):

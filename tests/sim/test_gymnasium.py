@@ -20,7 +20,6 @@ from robotrl.errors import ConfigurationError, DataError
 from robotrl.seeds import RANGES
 from sim.environment import MujocoEnvironment
 from sim.experts import Expert
-from sim.robots import PANDA
 from sim.scene import control_slice
 from sim.tasks import TASKS
 
@@ -63,13 +62,14 @@ def test_an_expert_can_do_through_gymnasium_what_it_does_to_the_environment(task
     seeds = np.array([info["seed"]])
     seen, expert = direct.reset(seeds, everyone), Expert(direct.spec, 1)
     expert.reset(np.zeros(1, np.int64), seeds)
-    held = PANDA.actions_of(seen.physics[:, control_slice(direct.model)])
+    robot = direct.robot
+    held = robot.actions_of(seen.physics[:, control_slice(direct.model)])
     total, over = 0.0, False
     while not over:
         np.testing.assert_array_equal(observation, direct.spec.state.clip(seen.state)[0])
         # The step that Gymnasium's action asks for, so that both get the same bits.
-        action = np.clip((expert.act(seen, np.zeros(1, np.int64)) - held) / PANDA.longest_step, -1.0, 1.0)
-        held = direct.spec.action.clip(held + action * PANDA.longest_step)
+        action = np.clip((expert.act(seen, np.zeros(1, np.int64)) - held) / robot.longest_step, -1.0, 1.0)
+        held = direct.spec.action.clip(held + action * robot.longest_step)
         transition = direct.step(held[:, None], everyone)
         seen = transition.observation
         observation, reward, terminated, truncated, info = made.step(action[0])
@@ -182,7 +182,7 @@ def test_worlds_stepped_together_do_what_they_do_alone_to_the_bit(task: str, mod
     for seed in (7, [1, 9, 4], None):
         assert same(together.reset(seed=seed), alone.reset(seed=seed))
         for _ in range(15):
-            actions = rng.uniform(-1.2, 1.2, (3, 8)).astype(np.float32)
+            actions = rng.uniform(-1.2, 1.2, together.action_space.shape).astype(np.float32)
             assert same(together.step(actions), alone.step(actions))
     together.close()
     alone.close()

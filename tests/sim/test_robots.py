@@ -12,8 +12,9 @@ from robotrl.seeds import seed_range
 from sim import scene
 from sim.environment import MujocoEnvironment
 from sim.ik import ArmKinematics
-from sim.robots import ROBOTS, SO101, Arm, Robot
-from sim.tasks.base import View
+from sim.robots import ALOHA, ROBOTS, SO101, Arm, Robot
+from sim.tasks.base import Task, View
+from sim.tasks.handover import Handover
 from sim.tasks.reach import Reach
 
 ARMS = [(robot, arm) for robot in ROBOTS.values() for arm in robot.arms]
@@ -112,9 +113,11 @@ def names(model: mujoco.MjModel) -> list[str]:
     return [model.actuator(i).name for i in range(model.nu)]
 
 
-@pytest.mark.parametrize("name", ["panda", "so101"])
-def test_no_world_diverges_under_random_actions_of_the_full_range(name: str):
-    env = MujocoEnvironment(Reach(time_limit_s=4.0), 8, robot=name)
+@pytest.mark.parametrize(
+    ("task", "robot"), [(Reach, "panda"), (Reach, "so101"), (Handover, "aloha")], ids=["panda", "so101", "aloha"]
+)
+def test_no_world_diverges_under_random_actions_of_the_full_range(task: type[Task], robot: str):
+    env = MujocoEnvironment(task(time_limit_s=4.0), 8, robot=robot)
     everyone = np.ones(8, np.bool_)
     env.reset(seed_range("train").block(8), everyone)
     low, high = np.float32(env.spec.action.low), np.float32(env.spec.action.high)
@@ -123,7 +126,7 @@ def test_no_world_diverges_under_random_actions_of_the_full_range(name: str):
         held = np.repeat(rng.uniform(low, high, (8, 1, len(low))).astype(np.float32), 5, axis=1)
         transition = env.step(held, running)
         assert "diverged" not in transition.failure
-        assert np.abs(transition.privileged[..., : len(env.robot.arms[0].joints)]).max() < 15.0
+        assert np.abs(transition.privileged[..., env.spec.privileged.slice("velocity")]).max() < 15.0
         running = running & ~(transition.terminated | transition.truncated).any(1)
     env.close()
 
@@ -180,6 +183,51 @@ def test_the_so101_has_the_link_lengths_of_its_description():
         data.joint(joint).qpos[0] = 0.1
         mujoco.mj_forward(model, data)
         assert sign * (data.body("tool").xpos - tool)[axis] > 0.01
+
+
+def test_the_aloha_has_the_places_and_link_lengths_of_its_description():
+    # With all joints at 0 the upper arms stand, and forearms and hands point at each other.
+    model = bare(ALOHA)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    expected = {
+        "shoulder_link": (0.0, 0.079),
+        "upper_arm_link": (0.0, 0.12705),
+        "upper_forearm_link": (0.05955, 0.42705),
+        "lower_forearm_link": (0.25955, 0.42705),
+        "wrist_link": (0.35955, 0.42705),
+        "gripper_link": (0.429294, 0.42705),
+        "tool": (0.579294, 0.42705),
+    }
+    for side, sign in (("left", -1), ("right", 1)):
+        for link, (ahead, height) in expected.items():
+            place = sign * (0.469 - ahead), -0.019, 0.02 + height
+            np.testing.assert_allclose(data.body(f"{side}_{link}").xpos, place, atol=1e-9, err_msg=f"{side} {link}")
+        along = data.body(f"{side}_tool").xmat.reshape(3, 3)
+        np.testing.assert_allclose(along[:, 2], (-sign, 0.0, 0.0), atol=1e-9)
+        np.testing.assert_allclose(np.abs(along[:, 1]), (0.0, 1.0, 0.0), atol=1e-9)
+    for joint in ("shoulder", "elbow", "wrist_angle"):  # down, as in the description
+        before = data.body("left_tool").xpos[2]
+        data.joint(f"left_{joint}").qpos[0] = 0.1
+        mujoco.mj_forward(model, data)
+        assert data.body("left_tool").xpos[2] < before - 0.01
+
+
+def test_aloha_actions_are_called_as_the_motors_in_lerobot():
+    motors = ("waist", "shoulder", "elbow", "forearm_roll", "wrist_angle", "wrist_rotate", "gripper")
+    assert ALOHA.action.elements == tuple(f"{side}_{motor}" for side in ("left", "right") for motor in motors)
+
+
+def test_the_hands_of_the_aloha_do_not_pass_through_each_other():
+    model = bare(ALOHA)
+    data, view = mujoco.MjData(model), View.of(bare(ALOHA), ALOHA)
+    # Both tools over the middle of the table.
+    reaching = {arm.prefix: (np.array([0.0, 0.45, -0.2, 0.0, 1.32, 0.0]), 0.0) for arm in ALOHA.arms}
+    mujoco.mj_setState(model, data, view.at_rest(reaching), scene.PHYSICS)
+    mujoco.mj_forward(model, data)
+    assert data.ncon > 0
+    touching = {model.geom(g).name.split("_")[0] for g in data.contact.geom[0]}
+    assert touching == {"left", "right"}
 
 
 def test_so101_actions_are_called_as_the_motors_in_lerobot():

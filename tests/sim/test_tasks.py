@@ -10,8 +10,10 @@ from robotrl import kinematics
 from robotrl.errors import ConfigurationError
 from robotrl.types import Float64
 from sim import scene
-from sim.robots import PANDA, Robot, robot_called
+from sim.robots import Robot, robot_called
+from sim.tasks import handover
 from sim.tasks.base import FAILURES, Pose, Task, View, array_spec, square_yaw, stack
+from sim.tasks.handover import Handover
 from sim.tasks.insert import GRASP_M, Insert
 from sim.tasks.pick_place import SIDE_M, PickPlace
 from sim.tasks.reach import Reach
@@ -30,7 +32,8 @@ def name_of(part: Task | Robot) -> str:
     return part.name
 
 
-def view_of(task: Task, robot: Robot = PANDA) -> View:
+def view_of(task: Task, robot: Robot | None = None) -> View:
+    robot = robot or robot_called(task.robots[0])
     return View.of(scene.compile_model(task.name, robot, task.objects(robot)), robot)
 
 
@@ -53,13 +56,12 @@ def test_starts_are_open_apart_and_within_reach(task: Task, robot: Robot):
     found = task.measure(view, physics)
     assert not found.success.any()
     assert not found.failure.any()
-    tool, *items, goal = view.poses(
-        physics, "tool", *[f.name for f in view.scene.frames if f.joint in ("free", "mocap")]
-    )
+    *items, goal = view.poses(physics, *[f.name for f in view.scene.frames if f.joint in ("free", "mocap")])
+    tools = view.poses(physics, *[arm.tool for arm in robot.arms])
     for item in items:
         assert np.linalg.norm((item.position - goal.position)[:, :2], axis=1).min() > 0.12 * robot.scale
         assert np.ptp(item.position[:, 1]) > 0.1
-    assert tool.position[:, 2].min() > 0.1 * robot.scale
+    assert min(tool.position[:, 2].min() for tool in tools) > 0.1 * robot.scale
 
 
 @pytest.mark.parametrize(("task", "robot"), PAIRS, ids=name_of)
@@ -120,10 +122,13 @@ def test_a_fallen_peg_is_tipped(tilt: float, reason: str):
 
 
 @pytest.mark.parametrize("task", FETCHING, ids=lambda t: t.name)
-@pytest.mark.parametrize("place", [(0.9, 0.0, 0.0), (0.5, 0.5, 0.0), (0.5, 0.0, -0.1), (0.1, 0.0, 0.0)])
-def test_an_object_off_the_table_is_out_of_reach(task: Task, place: tuple[float, float, float]):
+@pytest.mark.parametrize("way", [(1.4, 0.0, 0.0), (0.0, 1.4, 0.0), (0.0, 0.0, -0.1), (-1.4, 0.0, 0.0)])
+def test_an_object_off_the_table_is_out_of_reach(task: Task, way: tuple[float, float, float]):
     view = view_of(task)
     physics = task.draw(view, np.random.default_rng(0))
+    x_low, x_high, y_low, y_high = view.robot.workspace.reach
+    middle, half = (0.5 * (x_low + x_high), 0.5 * (y_low + y_high)), (0.5 * (x_high - x_low), 0.5 * (y_high - y_low))
+    place = middle[0] + way[0] * half[0], middle[1] + way[1] * half[1], way[2]
     item = next(f.name for f in view.scene.frames if f.joint == "free")
     view.place(physics, item, place, 0.0)
     assert FAILURES[task.measure(view, physics).failure] == "out_of_reach"
@@ -157,6 +162,55 @@ def test_a_cube_on_the_other_is_success_while_it_lies_safely(offset: tuple[float
     assert not task.measure(view, physics).success
 
 
+@pytest.mark.parametrize(
+    ("offset", "yaw", "solved"),
+    [
+        ((0.0, 0.0, 0.0), 0.0, True),
+        ((0.01, -0.01, 0.0), np.pi, True),
+        ((0.03, 0.0, 0.0), 0.0, False),
+        ((0.0, 0.0, 0.01), 0.0, False),
+        ((0.0, 0.0, 0.0), 0.4, False),
+    ],
+)
+def test_a_bar_on_the_mat_is_success_while_it_lies_along_it_whichever_end_is_where(
+    offset: tuple[float, float, float], yaw: float, solved: bool
+):
+    task = Handover()
+    view = view_of(task)
+    physics = task.draw(view, np.random.default_rng(0))
+    view.place(physics, "goal", (0.2, 0.05, 0.0), 0.3)
+    view.place(physics, "bar", np.array([0.2, 0.05, handover.SIDE_M / 2]) + offset, 0.3 + yaw)
+    assert bool(task.measure(view, physics).success) == solved
+
+
+def test_a_bar_that_a_hand_is_closed_around_is_no_success():
+    task = Handover()
+    view = view_of(task)
+    physics = task.draw(view, np.random.default_rng(0))
+    (tool,) = view.poses(physics, "right_tool")
+    # The right tool's x axis points along the bar to its right end.
+    level = np.arctan2(*tool.axis(0)[1::-1])
+    along = handover.GRASP_M * np.array([np.cos(level), np.sin(level), 0.0])
+    bar = tool.position - along - [0.0, 0.0, handover.RAISED_M]
+    view.place(physics, "bar", bar, level)
+    view.place(physics, "goal", bar - [0.0, 0.0, handover.SIDE_M / 2], level)
+    physics[view.columns["right_"].fingers] = handover.SIDE_M / 2
+    assert not task.measure(view, physics).success
+    physics[view.columns["right_"].fingers] = 0.04
+    assert task.measure(view, physics).success
+
+
+@pytest.mark.parametrize(("tilt", "reason"), [(20, ""), (60, "tipped")])
+def test_a_bar_that_stands_on_its_end_is_tipped(tilt: float, reason: str):
+    task = Handover()
+    view = view_of(task)
+    physics = task.draw(view, np.random.default_rng(0))
+    start = view.scene.frames[view.scene.frame("bar")].address
+    half = 0.5 * np.deg2rad(tilt)
+    physics[start + 3 : start + 7] = np.cos(half), 0.0, np.sin(half), 0.0
+    assert FAILURES[task.measure(view, physics).failure] == reason
+
+
 def test_reaching_is_success_within_the_ball_and_the_reward_grows_on_the_way():
     task = Reach()
     view = view_of(task)
@@ -173,11 +227,11 @@ def test_reaching_is_success_within_the_ball_and_the_reward_grows_on_the_way():
 def test_the_easiest_starts_lie_closer_together(task: Task):
     view = view_of(task)
     goal = [f for f in view.scene.frames if f.joint in ("free", "mocap")][-1].address
-    spread = []
+    columns, spread = [*range(1, 1 + len(view.arm.joints)), goal, goal + 1], []
     for difficulty in (0, 1):
         made = replace(task, difficulty=difficulty)
         starts = np.stack([made.draw(view, np.random.default_rng(i)) for i in range(50)])
-        spread.append(np.ptp(starts[:, [*range(1, 8), goal, goal + 1]], axis=0))
+        spread.append(np.ptp(starts[:, columns], axis=0))
     assert (spread[0] <= 0.2 * spread[1]).all() and spread[1].any()
 
 
