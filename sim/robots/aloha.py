@@ -24,13 +24,15 @@ ROTOR_INERTIA = (0.2, 0.4, 0.4, 0.1, 0.1, 0.03)
 """Of the motors as felt at the joints, kg m²."""
 FINGER_STIFFNESS = 1500
 """N/m: 23 N on a bar of 30 mm when commanded shut."""
-BASE_M = (0.469, -0.019, 0.02)
-"""Place of the right base; the left one stands at the negative x."""
+BASE_M, WAIST_M = (0.469, -0.019, 0.02), 0.079
+"""Place of the right base, the left one stands at the negative x; and how high the waist is above it."""
 
 _MOTORS = ("waist", "shoulder", "elbow", "forearm_roll", "wrist_angle", "wrist_rotate")
 _LINKS = ("shoulder_link", "upper_arm_link", "upper_forearm_link", "lower_forearm_link", "wrist_link", "gripper_link")
 _DEPTH_M = 0.15
 """From the frame of the last link to the tool, along the approach."""
+_ROLL = "1 0 0 1"
+"""Turns the last link's frame into the tool's."""
 
 
 def _arm(prefix: str) -> Arm:
@@ -56,11 +58,10 @@ ARMS = _arm("left_"), _arm("right_")
 
 _BODY, _MOTOR, _PAD = "0.2 0.21 0.23 1", "0.42 0.44 0.47 1", "0.75 0.77 0.8 1"
 
-# Of every link: position and quaternion in the previous one, mass, and its shapes (type, size, from-to, colour).
+# Of every link: position and quaternion in the previous one, which the first has none of, mass, and its shapes (type,
+# size, from-to, colour).
 _SHAPES = (
     (
-        "0 0 0.079",
-        "1 0 0 0",
         0.8,
         (
             ("cylinder", "0.045", "0 0 -0.03 0 0 0.015", _BODY),
@@ -94,9 +95,9 @@ _TOUCHES = {"left_": 'contype="5"', "right_": 'conaffinity="6"'}
 
 
 def _hand(arm: Arm) -> str:
-    """What is fixed to the last link: a rail with two fingers, and the tool between their pads.
+    """What is fixed to the last link: the tool between the pads, and a rail with two fingers in the same axes.
 
-    The hand's axes are those of the tool: z along the approach, y along the rail.
+    These are z along the approach and y along the rail.
     """
     prefix, touches = arm.prefix, _TOUCHES[arm.prefix]
     fingers = ""
@@ -112,30 +113,31 @@ def _hand(arm: Arm) -> str:
                 mass="0.04" rgba="{_PAD}" {touches}/>
         </body>"""
     return f"""
-      <body name="{prefix}hand" quat="1 0 0 1" gravcomp="1">
+      <body name="{arm.tool}" pos="0 0 {_DEPTH_M}" quat="{_ROLL}"/>
+      <body name="{prefix}hand" quat="{_ROLL}" gravcomp="1">
         <geom name="{prefix}hand" class="solid" type="box" size="0.02 0.06 0.018" pos="0 0 0.05" mass="0.42"
-              rgba="{_BODY}" {touches}/>
-        <body name="{arm.tool}" pos="0 0 {_DEPTH_M}"/>{fingers}
+              rgba="{_BODY}" {touches}/>{fingers}
       </body>"""
 
 
 def _bodies() -> str:
-    """Both arms, each on its base; the right base is turned round, so that they face each other."""
+    """Both arms, each on its base; the right one is turned round, so that they face each other."""
     xml, (x, y, z) = "", BASE_M
     for arm, side, turn in zip(ARMS, (-1, 1), ("1 0 0 0", "0 0 0 1"), strict=True):
+        waist, *others = _SHAPES
+        shapes = (f"{side * x} {y} {z + WAIST_M}", turn, *waist), *others
         links = [
             Link(
                 *described,
                 f'range="{low} {high}" damping="0.5" armature="{inertia}" actuatorfrcrange="{-torque} {torque}"',
             )
-            for described, low, high, inertia, torque in zip(_SHAPES, LOW, HIGH, ROTOR_INERTIA, MAX_TORQUE, strict=True)
+            for described, low, high, inertia, torque in zip(shapes, LOW, HIGH, ROTOR_INERTIA, MAX_TORQUE, strict=True)
         ]
         xml += f"""
-    <body name="{arm.prefix}base" pos="{side * x} {y} {z}" quat="{turn}">
-      <geom name="{arm.prefix}base" class="shape" type="box" size="0.09 0.06 0.02" pos="-0.03 0 0" rgba="{_BODY}"/>
-      <geom name="{arm.prefix}base_motor" class="shape" type="cylinder" size="0.04 0.015" pos="0 0 0.035"
-            rgba="{_MOTOR}"/>{chain_xml(arm, links, _hand(arm))}
-    </body>"""
+    <geom name="{arm.prefix}base" class="shape" type="box" size="0.09 0.06 0.02" pos="{side * (x + 0.03)} {y} {z}"
+          rgba="{_BODY}"/>
+    <geom name="{arm.prefix}base_motor" class="shape" type="cylinder" size="0.04 0.015" pos="{side * x} {y} {z + 0.035}"
+          rgba="{_MOTOR}"/>{chain_xml(arm, links, _hand(arm))}"""
     return xml
 
 
