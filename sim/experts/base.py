@@ -13,12 +13,13 @@ from robotrl import seeds as seed_streams
 from robotrl.errors import DataError, unknown_name
 from robotrl.specs import EnvironmentSpec
 from robotrl.types import ActionChunk, Committed, Float32, Float64, Int64, Observation
-from sim.experts import conveyor, drawer, handover, insert, pick_place, reach, sort, stack
+from sim.experts import bimanual_insert, conveyor, drawer, handover, insert, pick_place, reach, sort, stack
 from sim.experts.guide import Elements, Goal, Guide
 from sim.ik import ArmKinematics
 from sim.robots import robot_called
 
 GUIDES: dict[str, Guide] = {
+    "bimanual_insert": bimanual_insert.GUIDE,
     "conveyor": conveyor.GUIDE,
     "drawer": drawer.GUIDE,
     "handover": handover.GUIDE,

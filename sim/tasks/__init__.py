@@ -1,6 +1,7 @@
 """Tasks: what lies on the table, where it starts, and what counts as success and failure."""
 
 from sim.tasks.base import Task
+from sim.tasks.bimanual_insert import BimanualInsert
 from sim.tasks.conveyor import Conveyor
 from sim.tasks.drawer import Drawer
 from sim.tasks.handover import Handover
@@ -12,7 +13,7 @@ from sim.tasks.stack import Stack
 
 __all__ = ["PAIRS", "TASKS", "Task"]
 
-_ALL: tuple[type[Task], ...] = (Conveyor, Drawer, Handover, Insert, PickPlace, Reach, Sort, Stack)
+_ALL: tuple[type[Task], ...] = (BimanualInsert, Conveyor, Drawer, Handover, Insert, PickPlace, Reach, Sort, Stack)
 
 TASKS: dict[str, type[Task]] = {task.name: task for task in _ALL}
 

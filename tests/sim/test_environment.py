@@ -10,6 +10,7 @@ from sim.experts import Expert
 from sim.perception import PoseNoise
 from sim.scene import control_slice
 from sim.tasks.base import Task
+from sim.tasks.bimanual_insert import BimanualInsert
 from sim.tasks.conveyor import Conveyor
 from sim.tasks.drawer import Drawer
 from sim.tasks.handover import Handover
@@ -65,6 +66,12 @@ class TestDrawer(EnvironmentContract):
 class TestHandover(EnvironmentContract):
     def make_environment(self, worlds: int) -> MujocoEnvironment:
         return MujocoEnvironment(Handover(time_limit_s=2.0), worlds, randomisation=WIDE)
+
+
+class TestBimanualInsert(EnvironmentContract):
+    def make_environment(self, worlds: int) -> MujocoEnvironment:
+        noise = PoseNoise(position_m=0.001, yaw_rad=0.01, delay_ticks=2)
+        return MujocoEnvironment(BimanualInsert(time_limit_s=2.0), worlds, noise=noise, threads=2)
 
 
 class TestNoisyAndLatePoses(EnvironmentContract):

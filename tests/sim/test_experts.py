@@ -9,6 +9,7 @@ from robotrl.types import Committed
 from sim.environment import MujocoEnvironment
 from sim.experts import Expert, ExpertPolicy
 from sim.tasks.base import Task
+from sim.tasks.bimanual_insert import BimanualInsert
 from sim.tasks.conveyor import Conveyor
 from sim.tasks.drawer import Drawer
 from sim.tasks.handover import Handover
@@ -29,6 +30,7 @@ TASKS = [
     Conveyor(),
     Drawer(),
     Handover(),
+    BimanualInsert(),
 ]
 
 

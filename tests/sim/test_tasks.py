@@ -11,8 +11,9 @@ from robotrl.errors import ConfigurationError
 from robotrl.types import Float64
 from sim import scene
 from sim.robots import Robot, robot_called
-from sim.tasks import handover
+from sim.tasks import bimanual_insert, handover
 from sim.tasks.base import FAILURES, Pose, Task, View, array_spec, square_yaw, stack
+from sim.tasks.bimanual_insert import BimanualInsert
 from sim.tasks.handover import Handover
 from sim.tasks.insert import GRASP_M, Insert
 from sim.tasks.pick_place import SIDE_M, PickPlace
@@ -211,6 +212,40 @@ def test_a_bar_that_stands_on_its_end_is_tipped(tilt: float, reason: str):
     assert FAILURES[task.measure(view, physics).failure] == reason
 
 
+def parts_joined(depth_m: float, aside_m: float, height_m: float) -> dict[str, bool]:
+    """The checkpoints with the peg so deep in the socket, so far off its axis and so high above the table."""
+    task = BimanualInsert()
+    view = view_of(task)
+    physics = task.draw(view, np.random.default_rng(0))
+    apart = 0.5 * (bimanual_insert.SOCKET_LENGTH_M + bimanual_insert.PEG_LENGTH_M) - depth_m
+    view.place(physics, "socket", (-0.1, 0.0, height_m), 0.0)
+    view.place(physics, "peg", (apart - 0.1, aside_m, height_m), np.pi)
+    found = task.measure(view, physics)
+    assert not found.success
+    (stages,) = [block for block in found.privileged if block.name == "checkpoint"]
+    return dict(zip(stages.parts, stages.values.astype(bool).tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("depth", "aside", "inserted"),
+    [(0.04, 0.0, True), (0.034, 0.002, True), (0.03, 0.0, False), (0.04, 0.008, False), (-0.02, 0.0, False)],
+)
+def test_a_peg_is_inserted_when_it_is_deep_in_the_socket_and_on_its_axis(depth: float, aside: float, inserted: bool):
+    stages = parts_joined(depth, aside, 0.2)
+    assert stages["inserted"] == inserted and stages["raised"] and not stages["peg_held"]
+    assert not parts_joined(depth, aside, 0.03)["raised"]
+
+
+@pytest.mark.parametrize("part", ["socket", "peg"])
+def test_a_part_that_stands_on_its_end_is_tipped(part: str):
+    task = BimanualInsert()
+    view = view_of(task)
+    physics = task.draw(view, np.random.default_rng(0))
+    start = view.scene.frames[view.scene.frame(part)].address
+    physics[start + 3 : start + 7] = np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0
+    assert FAILURES[task.measure(view, physics).failure] == "tipped"
+
+
 def test_reaching_is_success_within_the_ball_and_the_reward_grows_on_the_way():
     task = Reach()
     view = view_of(task)
@@ -285,7 +320,13 @@ def test_square_yaw_knows_four_sides_and_any_resting_face():
 
 
 @pytest.mark.parametrize(
-    "build", [lambda: Insert(clearance_m=0.1), lambda: Insert(time_limit_s=0), lambda: PickPlace(difficulty=1.5)]
+    "build",
+    [
+        lambda: Insert(clearance_m=0.1),
+        lambda: BimanualInsert(clearance_m=0.02),
+        lambda: Insert(time_limit_s=0),
+        lambda: PickPlace(difficulty=1.5),
+    ],
 )
 def test_bad_parameters_are_refused(build):
     with pytest.raises(ConfigurationError, match="expected"):
