@@ -157,7 +157,9 @@ class EnvironmentSpec:
         horizon: longest episode, in ticks.
         settle_ticks: consecutive successful ticks after which an episode ends.
         instructions: what the task may be called in words.
-        tool_frame: scene frame of the tool centre point.
+        tool_frame: scene frame of the tool centre point, or "" where the scene is not known (then it has no frames).
+        momentary: action elements that act only while they are given, such as a step of the hand or a torque; 0 holds
+            still. The others are targets, which last.
     """
 
     task: str
@@ -174,6 +176,7 @@ class EnvironmentSpec:
     scene: SceneSpec
     capabilities: Capabilities
     cameras: tuple[CameraSpec, ...] = ()
+    momentary: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """The spec as canonical JSON (sorted keys); `spec_from_json` reads it back."""
@@ -187,9 +190,12 @@ class EnvironmentSpec:
 
 
 _CONVERTER = cattrs.Converter()
-# Specs from before there were profiles keep their JSON, hence their fingerprints and stores.
+# Specs from before there were profiles and momentary actions keep their JSON, hence their fingerprints and stores.
 _CONVERTER.register_unstructure_hook(
     CameraSpec, make_dict_unstructure_fn(CameraSpec, _CONVERTER, profile=override(omit_if_default=True))
+)
+_CONVERTER.register_unstructure_hook(
+    EnvironmentSpec, make_dict_unstructure_fn(EnvironmentSpec, _CONVERTER, momentary=override(omit_if_default=True))
 )
 
 

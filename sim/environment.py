@@ -15,6 +15,7 @@ from robotrl.specs import CameraSpec, Capabilities, EnvironmentSpec
 from robotrl.types import Bool, Branch, Float32, Float64, Int64, Observation, Snapshot, Transition, UInt8
 from sim import scene
 from sim.actuation import Actuation
+from sim.batch import moving_actions, require_seeds, require_worlds, rows_of, spread
 from sim.endings import endings, streaks
 from sim.engine import Engine
 from sim.perception import Perception, PoseNoise
@@ -56,8 +57,7 @@ class MujocoEnvironment:
         randomisation: Randomisation = _ALIKE,
         cameras: Sequence[CameraSpec] = (_FRONT,),
     ) -> None:
-        if worlds < 1:
-            raise ConfigurationError(f"worlds: expected at least 1, got {worlds}")
+        require_worlds(worlds)
         self.task, self.robot = task, _robot_for(task, robot)
         self.model = scene.compile_model(task.name, self.robot, task.objects(self.robot))
         for camera in cameras:
@@ -96,9 +96,8 @@ class MujocoEnvironment:
 
     def reset(self, seeds: Int64, mask: Bool) -> Observation:
         """Start the worlds in `mask` (N,) from `seeds` (N,); see `Environment.reset`."""
-        rows = self._rows(mask)
-        if np.shape(seeds) != (self._worlds,):
-            raise DataError(f"seeds: expected shape ({self._worlds},), got {np.shape(seeds)}")
+        rows = rows_of(mask, self._worlds)
+        require_seeds(seeds, self._worlds)
         if len(rows):
             chosen = np.asarray(seeds)[rows]
             physics, instruction, found = self._starts(chosen)
@@ -134,8 +133,8 @@ class MujocoEnvironment:
 
     def step(self, actions: Float32, mask: Bool, render: Bool | None = None) -> Transition:
         """Advance the worlds in `mask` (N,) by K ticks under `actions` (N, K, A); see `Environment.step`."""
-        rows, drawn = self._rows(mask), _NOBODY if render is None else self._rows(render)
-        requested = self._checked(actions, rows)
+        rows, drawn = rows_of(mask, self._worlds), _NOBODY if render is None else rows_of(render, self._worlds)
+        requested = moving_actions(actions, rows, self._running, self._spec.action)
         before = self._physics[rows]
         previous = self.robot.actions_of(before[:, self._targets])
         arriving = self._actuation.arriving(rows, self._tick[rows], requested)
@@ -156,21 +155,21 @@ class MujocoEnvironment:
         self._tick[rows] += ending.last + 1
         self._streak[rows] = ending.streak
         self._running[rows] = ~(ending.terminated | ending.truncated).any(1)
-        whole = self._whole
-        reason = [""] * self._worlds
+        n = self._worlds
+        reason = [""] * n
         for index, why in ending.reason.items():
             reason[rows[index]] = why
         return Transition(
-            state=whole(rows, state, self._state),
-            privileged=whole(rows, privileged, self._privileged),
-            physics=whole(rows, physics, self._physics),
-            actions=whole(rows, executed),
-            clamped=whole(rows, (executed != requested).any(-1).astype(np.uint8)),
-            reward=whole(rows, reward),
-            terminated=whole(rows, ending.terminated),
-            truncated=whole(rows, ending.truncated),
-            success=whole(rows, success),
-            valid=whole(rows, valid),
+            state=spread(rows, n, state, self._state),
+            privileged=spread(rows, n, privileged, self._privileged),
+            physics=spread(rows, n, physics, self._physics),
+            actions=spread(rows, n, executed),
+            clamped=spread(rows, n, (executed != requested).any(-1).astype(np.uint8)),
+            reward=spread(rows, n, reward),
+            terminated=spread(rows, n, ending.terminated),
+            truncated=spread(rows, n, ending.truncated),
+            success=spread(rows, n, success),
+            valid=spread(rows, n, valid),
             failure=tuple(reason),
             observation=self._observation(drawn),
         )
@@ -195,35 +194,6 @@ class MujocoEnvironment:
         perceived = self._perception.observe(rows, physics)
         seen = found if perceived is physics else self.task.measure(self._view, perceived, instruction)
         return found, stack(seen.state)
-
-    def _checked(self, actions: Float32, rows: Int64) -> Float32:
-        """The actions (n, K, A) of the worlds that move, float32, or an error that says what is wrong."""
-        shape, size = np.shape(actions), self._spec.action.size
-        if len(shape) != 3 or shape[0] != self._worlds or shape[1] < 1 or shape[2] != size:
-            raise DataError(f"actions: expected shape ({self._worlds}, K >= 1, {size}), got {shape}")
-        ended = rows[~self._running[rows]]
-        if len(ended):
-            raise DataError(f"worlds {ended.tolist()} have ended or were never reset; reset them before stepping")
-        moving = np.asarray(actions, dtype=np.float32)[rows]
-        self._spec.action.require(moving)
-        return moving
-
-    def _whole[T: np.generic](self, rows: Int64, values: NDArray[T], rest: NDArray[T] | None = None) -> NDArray[T]:
-        """Spread the moving worlds' `values` (n, K, ...) over all N; the others hold their `rest` (N, ...), or 0."""
-        if len(rows) == self._worlds:
-            return values
-        shape = (self._worlds, *values.shape[1:])
-        out = np.zeros(shape, values.dtype) if rest is None else np.broadcast_to(rest[:, None], shape).copy()
-        out[rows] = values
-        return out
-
-    def _rows(self, mask: Bool) -> Int64:
-        """Indices of the worlds in `mask` (N,)."""
-        if np.shape(mask) != (self._worlds,) or np.asarray(mask).dtype != np.bool_:
-            raise DataError(
-                f"mask: expected {self._worlds} booleans, got shape {np.shape(mask)}, {np.asarray(mask).dtype}"
-            )
-        return np.flatnonzero(mask)
 
     def _observation(self, drawn: Int64 = _NOBODY) -> Observation:
         """Of all worlds, with pictures of the worlds `drawn` (n,)."""
@@ -268,7 +238,7 @@ class MujocoEnvironment:
         A row of `physics` holds the physics state, the state vector as perceived, the poses still to be perceived and
         the actions still to arrive.
         """
-        rows = self._rows(mask)
+        rows = rows_of(mask, self._worlds)
         parts = self._physics, self._state, *self._late
         counters = np.stack([counter[rows].astype(np.int64) for counter in self._counters], axis=1)
         return self._packed(rows, [p[rows] for p in parts], counters, self._perception.generator_states(rows))
@@ -309,7 +279,7 @@ class MujocoEnvironment:
 
     def restore(self, snapshot: Snapshot, mask: Bool) -> Observation:
         """Put the worlds in `mask` into the snapshot's states, in order; see `Environment.restore`."""
-        rows = self._rows(mask)
+        rows = rows_of(mask, self._worlds)
         if snapshot.fingerprint != self._spec.fingerprint:
             raise DataError(
                 f"the snapshot belongs to environment {snapshot.fingerprint}, this one is {self._spec.fingerprint}: "

@@ -79,10 +79,18 @@ class ChunkExecutor:
         execute: s, rows of a chunk that run before the next is wanted, 1 <= s <= H.
         action_size: A.
         forecast: d, delay to plan for, in ticks.
+        momentary: (A,) bool, elements whose value does not last: where no action is ready they are 0. None by default.
     """
 
     def __init__(
-        self, mode: ExecutionMode, worlds: int, chunk_length: int, execute: int, action_size: int, forecast: int = 0
+        self,
+        mode: ExecutionMode,
+        worlds: int,
+        chunk_length: int,
+        execute: int,
+        action_size: int,
+        forecast: int = 0,
+        momentary: Bool | None = None,
     ) -> None:
         if not 1 <= execute <= chunk_length:
             raise ConfigurationError(f"execute={execute} rows of a chunk of {chunk_length}: expected 1..{chunk_length}")
@@ -92,6 +100,7 @@ class ChunkExecutor:
                 f"delay <= execute <= chunk - delay; lower the latency or change execution.execute"
             )
         self.mode, self.execute, self.chunk_length, self.forecast = mode, execute, chunk_length, forecast
+        self._lasting = np.ones(action_size, np.bool_) if momentary is None else ~momentary
         self._hold = np.zeros((worlds, action_size), np.float32)
         self._actions = np.zeros((worlds, chunk_length, action_size), np.float32)
         self._base = np.full(worlds, -_NEVER)  # tick of row 0; -_NEVER: no chunk
@@ -106,7 +115,7 @@ class ChunkExecutor:
 
         Called at every reset, takeover, hand-back and restore, so that no action computed before acts after.
         """
-        self._hold[rows] = hold
+        self._hold[rows] = np.where(self._lasting, hold, np.float32(0))
         self._base[rows] = -_NEVER
         self._arrival[rows] = _NEVER
         self._current[rows] = -1
@@ -151,7 +160,7 @@ class ChunkExecutor:
         actions = np.take_along_axis(self._actions, np.maximum(row, 0)[..., None], axis=1)
         for k in range(ticks):
             np.copyto(actions[:, k], self._hold, where=~ready[:, k, None])
-            np.copyto(self._hold, actions[:, k], where=mask[:, None])
+            np.copyto(self._hold, actions[:, k], where=mask[:, None] & self._lasting)
         labels = np.where(ready[None], self._current.T[:, :, None], -1).astype(np.int32)
         return ScheduledActions(actions, labels[0], row.astype(np.int32), labels[2], labels[1], ~ready)
 

@@ -65,9 +65,15 @@ class Origin:
 
 
 def hold_action(spec: EnvironmentSpec, state: Float32) -> Float32:
-    """(n, A) targets that keep the robot where `state` (n, S) says it is: measured values of the same names."""
-    columns = [spec.state.elements.index(name) for name in spec.action.elements]
-    return spec.action.clip(state[:, columns])
+    """(n, A) targets that keep the robot where `state` (n, S) says it is: measured values of the same names.
+
+    An element that is not measured, such as a step or a force, is 0.
+    """
+    hold = np.zeros((len(state), spec.action.size), np.float32)
+    for column, name in enumerate(spec.action.elements):
+        if name in spec.state.elements:
+            hold[:, column] = state[:, spec.state.elements.index(name)]
+    return spec.action.clip(hold)
 
 
 class Rollout:
@@ -103,7 +109,13 @@ class Rollout:
         self.clock = clock or VirtualClock(self.spec.control_hz)
         n = environment.worlds
         self.executor = ChunkExecutor(
-            execution.mode, n, policy.chunk_length, execution.execute, self.spec.action.size, execution.latency.forecast
+            execution.mode,
+            n,
+            policy.chunk_length,
+            execution.execute,
+            self.spec.action.size,
+            execution.latency.forecast,
+            np.isin(self.spec.action.elements, self.spec.momentary),
         )
         self.recorder = Recorder(self.spec, n)
         self._pushes = pushes

@@ -100,3 +100,15 @@ def test_committed_actions_are_those_that_will_run_during_the_forecast_delay():
 def test_impossible_schedules_are_refused_with_the_figures(execute, forecast):
     with pytest.raises(ConfigurationError, match=str(execute)):
         ChunkExecutor(NaiveAsync(), 1, H, execute, A, forecast)
+
+
+def test_an_action_that_does_not_last_is_zero_where_none_is_ready():
+    executor, rows = ChunkExecutor(Synchronous(), 1, H, 8, A, momentary=np.array([True, False])), np.array([0])
+    executor.new_epoch(rows, np.array([[5.0, 6.0]], np.float32))
+    plan = executor.schedule(np.zeros(1, np.int64), 2, np.ones(1, bool))
+    np.testing.assert_array_equal(plan.actions[0], [[0, 6], [0, 6]])
+    executor.submit(
+        ActionChunk(rows, np.full((1, H, A), 3.0, np.float32), np.array([2]), 0), np.zeros(1, np.int64), rows
+    )
+    plan = executor.schedule(np.array([2]), H + 1, np.ones(1, bool))
+    np.testing.assert_array_equal(plan.actions[0, -2:], [[3, 3], [0, 3]])

@@ -1,0 +1,1 @@
+"""Simulators that others wrote, each task an `Environment`; they come with the extra `suites`."""

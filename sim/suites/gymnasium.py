@@ -1,0 +1,192 @@
+"""Any Gymnasium environment with a box of actions, such as `Pendulum-v1` or the tasks of OGBench."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import gymnasium
+import mujoco
+import numpy as np
+from gymnasium import spaces
+
+from robotrl.errors import ConfigurationError, unknown_name
+from robotrl.specs import ArraySpec, CameraSpec, EnvironmentSpec
+from robotrl.types import Float32, UInt8
+from sim.suites.base import Moment, SuiteEnvironment, World, suite_spec
+from sim.suites.packages import suite_module
+from sim.suites.pictures import Pictures, require_camera
+
+TERMINATION = "termination"
+"""The value of `success` for tasks that end when they are solved."""
+
+
+def gymnasium_environment(
+    name: str,
+    worlds: int,
+    package: str | None = None,
+    success: str = "success",
+    control_hz: float | None = None,
+    horizon: int | None = None,
+    instruction: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    cameras: Sequence[CameraSpec] = (),
+) -> SuiteEnvironment:
+    """`worlds` worlds of the Gymnasium environment with the id `name`.
+
+    Args:
+        name: the id, as `gymnasium.make` takes it.
+        worlds: N.
+        package: module whose import registers the id; none for Gymnasium's own.
+        success: key of `info` that says whether the task is solved, or "termination" where the episode ends then.
+        control_hz: ticks a second; what the environment says of itself when None.
+        horizon: longest episode in ticks; the environment's own limit when None.
+        instruction: the task in words; its id when None.
+        options: arguments of the environment itself.
+        cameras: for a MuJoCo model its own cameras; else one of the size that `render` draws.
+    """
+    if package is not None:
+        suite_module(package)
+    if name not in gymnasium.registry:
+        raise unknown_name("Gymnasium environment", name, gymnasium.registry)
+    make = partial(
+        GymnasiumWorld,
+        name=name,
+        success=success,
+        control_hz=control_hz,
+        horizon=horizon,
+        instruction=instruction,
+        options=options or {},
+        cameras=tuple(cameras),
+    )
+    return SuiteEnvironment(make, worlds)
+
+
+class GymnasiumWorld(World):
+    """One Gymnasium environment; the arguments are those of `gymnasium_environment`."""
+
+    def __init__(
+        self,
+        name: str,
+        success: str,
+        control_hz: float | None,
+        horizon: int | None,
+        instruction: str | None,
+        options: Mapping[str, Any],
+        cameras: tuple[CameraSpec, ...],
+    ) -> None:
+        mode: dict[str, Any] = {"render_mode": "rgb_array"} if cameras else {}
+        self._env = gymnasium.make(name, disable_env_checker=True, **mode, **options)
+        self._success, self._pictures = success, Pictures()
+        self._space = state_space(name, self._env.observation_space)
+        self.reset(0)  # some build their model at the first reset
+        if self.simulation is not None:
+            for camera in cameras:
+                require_camera(self.simulation[0], camera)
+        action = action_spec(name, self._env.action_space)
+        self._spec = suite_spec(
+            task=re.sub(r"[^A-Za-z0-9._-]+", "_", name),
+            robot="gymnasium",
+            state=_numbered("state", "observation", spaces.flatten_space(self._space)),
+            action=action,
+            simulation=self.simulation,
+            control_hz=_rate(name, self._env, control_hz),
+            horizon=_limit(name, self._env, horizon),
+            instruction=instruction or name,
+            cameras=cameras,
+            momentary=action.elements,  # nothing says otherwise
+        )
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """What it promises."""
+        return self._spec
+
+    def reset(self, seed: int) -> Moment:
+        """Start from `seed`."""
+        observation, _ = self._env.reset(seed=seed)
+        return Moment(self._state(observation))
+
+    def step(self, action: Float32) -> Moment:
+        """One tick under `action` (A,)."""
+        observation, reward, terminated, _, info = self._env.step(action)
+        success = terminated if self._success == TERMINATION else bool(info.get(self._success, False))
+        return Moment(self._state(observation), float(reward), success, terminated and not success)
+
+    def _state(self, observation: Any) -> Float32:
+        """The state vector (S,) of an observation: all of it but pictures, flattened."""
+        if isinstance(self._space, spaces.Dict):
+            observation = {key: observation[key] for key in self._space}
+        return np.asarray(spaces.flatten(self._space, observation), np.float32)
+
+    @property
+    def simulation(self) -> tuple[mujoco.MjModel, mujoco.MjData] | None:
+        """The MuJoCo model and data of the environment, where it has them."""
+        bare = self._env.unwrapped
+        model, data = getattr(bare, "model", None), getattr(bare, "data", None)
+        return (model, data) if isinstance(model, mujoco.MjModel) and isinstance(data, mujoco.MjData) else None
+
+    def picture(self, camera: CameraSpec) -> UInt8:
+        """What `camera` sees, (H, W, 3); without MuJoCo what the environment draws of itself."""
+        if self.simulation is not None:
+            return self._pictures.of(self.simulation, camera)
+        frame: Any = self._env.render()
+        shape = (camera.height, camera.width, 3)
+        if np.shape(frame) != shape:
+            raise ConfigurationError(f"camera '{camera.name}': expected {shape}, but it draws {np.shape(frame)}")
+        return np.asarray(frame, np.uint8)
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._pictures.close()
+        self._env.close()
+
+
+def state_space(name: str, space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """The part of an observation space that a state vector holds: everything but pictures."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({key: part for key, part in space.items() if not _is_picture(part)})
+    if _is_picture(space) or not space.is_np_flattenable:
+        raise ConfigurationError(f"'{name}' observes {space}: expected numbers; choose its variant with states")
+    return space
+
+
+def _is_picture(space: spaces.Space[Any]) -> bool:
+    """Whether a space, or every part of it, is of uint8 images."""
+    if isinstance(space, spaces.Dict):
+        return all(map(_is_picture, space.values()))
+    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
+
+
+def action_spec(name: str, space: spaces.Space[Any]) -> ArraySpec:
+    """The spec of a box of actions; units are not known."""
+    if not (isinstance(space, spaces.Box) and len(space.shape) == 1 and space.is_bounded()):
+        raise ConfigurationError(f"'{name}' acts in {space}: expected a bounded Box of one axis")
+    return _numbered("action", "action", space)
+
+
+def _numbered(name: str, prefix: str, space: spaces.Space[Any]) -> ArraySpec:
+    """A spec of `space`, a Box of one axis, with elements called after their place."""
+    assert isinstance(space, spaces.Box)
+    low, high = space.low.astype(float), space.high.astype(float)
+    names = tuple(f"{prefix}.{i}" for i in range(len(low)))
+    return ArraySpec(name, names, ("1",) * len(low), tuple(low.tolist()), tuple(high.tolist()))
+
+
+def _rate(name: str, env: gymnasium.Env[Any, Any], control_hz: float | None) -> float:
+    """Control ticks a second: as asked for, or the time step that the environment has, or its frame rate."""
+    step_s = getattr(env.unwrapped, "dt", None)
+    found = control_hz or (1.0 / step_s if isinstance(step_s, float) and step_s > 0 else None)
+    found = found or env.metadata.get("render_fps")
+    if not found:
+        raise ConfigurationError(f"'{name}' does not say its control rate: give task.environment.control_hz")
+    return float(found)
+
+
+def _limit(name: str, env: gymnasium.Env[Any, Any], horizon: int | None) -> int:
+    """The longest episode in ticks: no longer than the environment's own limit, where it has one."""
+    own = None if env.spec is None else env.spec.max_episode_steps
+    found = min([limit for limit in (horizon, own) if limit is not None], default=0)
+    if found < 1:
+        raise ConfigurationError(f"'{name}' has no time limit: give task.environment.horizon, in ticks")
+    return found

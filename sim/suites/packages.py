@@ -1,0 +1,18 @@
+"""Packages of the extra `suites`, imported when a task of theirs is asked for."""
+
+import importlib
+import importlib.util
+from typing import Any
+
+from robotrl.errors import ConfigurationError
+
+
+def suite_module(name: str) -> Any:
+    """The module called `name`, typed as anything: suites carry no types to rely on."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        package = name.partition(".")[0]
+        raise ConfigurationError(
+            f"package '{error.name or package}' is not installed: pip install 'robotrl[suites]'"
+        ) from error
