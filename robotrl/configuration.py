@@ -16,6 +16,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from robotrl.errors import ConfigurationError, unknown_name
 
+_SHARED = "shared"
+"""Folder of a group for what several of its choices have in common; none of them itself."""
+
 _OF_ONE_COMMAND = {"run", "stage", "episodes", "version", "start", "updates", "seeds", "video", "name", "worlds"}
 """Options that a command never takes over from its run."""
 
@@ -117,8 +120,10 @@ def described(command: str) -> str:
 
 
 def group_choices(group: str) -> list[str]:
-    """Names in a configuration group, as `task` or `selector`."""
-    return sorted(p.stem for p in (config_directory() / group).glob("*.yaml"))
+    """Names in a configuration group, as `task` or `selector`; some are in a folder of it, as `suites/metaworld`."""
+    folder = config_directory() / group
+    found = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
+    return sorted(path.as_posix() for path in found if path.parts[0] != _SHARED)
 
 
 def _explained(command: str, overrides: Sequence[str], error: Exception) -> ConfigurationError:

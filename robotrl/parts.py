@@ -48,19 +48,27 @@ class Parts:
 
     def expert(self, worlds: int) -> Any:
         """An expert for `worlds` worlds of the task: a person's hands."""
+        if self.config.task.expert is None:
+            raise ConfigurationError(
+                f"task '{self.config.task.name}' has no expert: bring demonstrations with 'robotrl data import'"
+            )
         return self._make("task.expert", spec=self.spec, worlds=worlds)
 
     def demonstrator(self, worlds: int) -> Policy:
         """The expert as a policy."""
         return self._make("task.demonstrator", expert=self.expert(worlds))
 
-    def pushes(self) -> Pushes:
-        """What disturbs demonstrations."""
-        return self._make("task.pushes")
+    def pushes(self) -> Pushes | None:
+        """What disturbs demonstrations, or None."""
+        return None if self.config.task.pushes is None else self._make("task.pushes")
 
     def film(self, episode: Episode) -> UInt8:
         """Pictures (T + 1, H, W, 3) of an episode, for a person to watch."""
         environment: Any = self.environment(1)
+        if self.config.task.renderer is None:
+            frames = environment.film(episode.meta.seed, episode.physics)
+            environment.close()
+            return frames
         environment.close()
         model = environment.recorded(episode.privileged[0])
         return self._make("task.renderer", model=model, physics=episode.physics)

@@ -6,6 +6,7 @@ and a policy that sees the state can imitate it. The only thing that an episode 
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Protocol
 
 import numpy as np
 
@@ -123,6 +124,18 @@ def _limited(vector: Float64, longest: float) -> Float64:
     return vector * np.minimum(1.0, longest / np.maximum(length, 1e-9))
 
 
+class Demonstrator(Protocol):
+    """What an expert has, to be a policy."""
+
+    def wander(self, rows: Int64, rng: Sequence[np.random.Generator]) -> None:
+        """Draw the noise of the whole episodes in worlds `rows` (n,), each from its generator."""
+        ...
+
+    def drive(self, state: Float32, tick: Int64, rows: Int64) -> Float32:
+        """Actions (n, A) for `state` (n, S) at `tick` (n,) of the worlds `rows` (n,)."""
+        ...
+
+
 class ExpertPolicy:
     """An expert as a `Policy` that proposes one action at a time, with the noise of a demonstrator.
 
@@ -133,7 +146,7 @@ class ExpertPolicy:
     chunk_length = 1
     version = 0
 
-    def __init__(self, expert: Expert) -> None:
+    def __init__(self, expert: Demonstrator) -> None:
         self._expert = expert
 
     def begin(self, rows: Int64, rng: Sequence[np.random.Generator]) -> None:

@@ -6,6 +6,9 @@ alone, so a snapshot is the seed and the actions so far, and restoring it plays 
 simulator, whatever it hides in its objects, at the price of the ticks that were already run.
 """
 
+# MuJoCo's extension modules carry no type stubs.
+# pyright: reportAttributeAccessIssue=false
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +22,8 @@ from robotrl.types import Bool, Float32, Float64, Int64, Observation, Snapshot, 
 from sim.batch import moving_actions, require_seeds, require_worlds, rows_of
 from sim.scene import PHYSICS
 
+Simulation = tuple[mujoco.MjModel, mujoco.MjData]
+"""What MuJoCo steps: a model and its data."""
 NOTHING = ArraySpec("privileged", (), (), (), ())
 """The privileged vector of a suite: what a suite tells, it tells in the state."""
 _NEVER = -1
@@ -59,7 +64,7 @@ class World(ABC):
 
     @property
     @abstractmethod
-    def simulation(self) -> tuple[mujoco.MjModel, mujoco.MjData] | None:
+    def simulation(self) -> Simulation | None:
         """The model and data that it steps now, or None where it is not MuJoCo."""
 
     @abstractmethod
@@ -77,7 +82,7 @@ def suite_spec(
     robot: str,
     state: ArraySpec,
     action: ArraySpec,
-    simulation: tuple[mujoco.MjModel, mujoco.MjData] | None,
+    simulation: Simulation | None,
     control_hz: float,
     horizon: int,
     instruction: str,
@@ -262,6 +267,23 @@ class SuiteEnvironment:
             for row in rows:
                 images[camera.name][row] = self._open[row].picture(camera)
         return images
+
+    def film(self, seed: int, physics: Float64) -> UInt8:
+        """Pictures (F, H, W, 3) of states (F, X) of the episode that started from `seed`, by the first camera."""
+        world = self._open[0]
+        self._begin(0, seed)  # a start may move what a physics state does not hold
+        if world.simulation is None or not self._spec.cameras:
+            raise ConfigurationError(
+                f"'{self._spec.task}' has no pictures of stored states: expected a MuJoCo model and one of its cameras "
+                "in task.environment.cameras"
+            )
+        frames: list[UInt8] = []
+        for state in physics:
+            model, data = world.simulation
+            mujoco.mj_setState(model, data, np.asarray(state, np.float64), PHYSICS)
+            mujoco.mj_forward(model, data)
+            frames.append(world.picture(self._spec.cameras[0]))
+        return np.stack(frames)
 
     def snapshot(self, mask: Bool) -> Snapshot:
         """The seeds, ticks and past actions of the worlds in `mask`; see `Environment.snapshot`."""

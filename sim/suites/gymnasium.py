@@ -1,5 +1,8 @@
 """Any Gymnasium environment with a box of actions, such as `Pendulum-v1` or the tasks of OGBench."""
 
+# MuJoCo's extension modules carry no type stubs.
+# pyright: reportAttributeAccessIssue=false
+
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -13,7 +16,7 @@ from gymnasium import spaces
 from robotrl.errors import ConfigurationError, unknown_name
 from robotrl.specs import ArraySpec, CameraSpec, EnvironmentSpec
 from robotrl.types import Float32, UInt8
-from sim.suites.base import Moment, SuiteEnvironment, World, suite_spec
+from sim.suites.base import Moment, Simulation, SuiteEnvironment, World, suite_spec
 from sim.suites.packages import suite_module
 from sim.suites.pictures import Pictures, require_camera
 
@@ -120,7 +123,7 @@ class GymnasiumWorld(World):
         return np.asarray(spaces.flatten(self._space, observation), np.float32)
 
     @property
-    def simulation(self) -> tuple[mujoco.MjModel, mujoco.MjData] | None:
+    def simulation(self) -> Simulation | None:
         """The MuJoCo model and data of the environment, where it has them."""
         bare = self._env.unwrapped
         model, data = getattr(bare, "model", None), getattr(bare, "data", None)

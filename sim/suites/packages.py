@@ -1,7 +1,6 @@
 """Packages of the extra `suites`, imported when a task of theirs is asked for."""
 
 import importlib
-import importlib.util
 from typing import Any
 
 from robotrl.errors import ConfigurationError
@@ -12,7 +11,5 @@ def suite_module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        package = name.partition(".")[0]
-        raise ConfigurationError(
-            f"package '{error.name or package}' is not installed: pip install 'robotrl[suites]'"
-        ) from error
+        missing = error.name or name
+        raise ConfigurationError(f"package '{missing}' is not installed: pip install 'robotrl[suites]'") from error

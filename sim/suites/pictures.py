@@ -12,6 +12,7 @@ from robotrl.errors import unknown_name
 from robotrl.specs import CameraSpec
 from robotrl.types import UInt8
 from sim.graphics import no_context
+from sim.suites.base import Simulation
 
 
 class Pictures:
@@ -20,7 +21,7 @@ class Pictures:
     def __init__(self) -> None:
         self._renderers: dict[CameraSpec, tuple[mujoco.MjModel, mujoco.Renderer]] = {}
 
-    def of(self, simulation: tuple[mujoco.MjModel, mujoco.MjData], camera: CameraSpec) -> UInt8:
+    def of(self, simulation: Simulation, camera: CameraSpec) -> UInt8:
         """What `camera` sees, (H, W, 3)."""
         model, data = simulation
         renderer = self._renderer(model, camera)
