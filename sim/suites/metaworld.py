@@ -18,6 +18,7 @@ from sim.suites.base import Moment, Simulation, SuiteEnvironment, World, suite_s
 from sim.suites.instructions import META_WORLD
 from sim.suites.packages import suite_module
 from sim.suites.pictures import Pictures, require_camera
+from sim.suites.seeding import process_generators
 
 _POSE = (("x", "m"), ("y", "m"), ("z", "m"), *((f"q{i}", "1") for i in range(4)))
 _SEEN = (
@@ -71,13 +72,11 @@ class MetaWorld(World):
 
     def reset(self, seed: int) -> Moment:
         """Start from `seed`."""
-        # A reset draws the start more than once; Meta-World draws it here and then resets to what it drew.
-        before = np.random.get_state()  # noqa: NPY002  Meta-World's own generator
-        np.random.seed(seed % 2**32)  # noqa: NPY002
-        self._env._freeze_rand_vec = False
-        self._env.reset()
-        self._env._freeze_rand_vec = True
-        np.random.set_state(before)  # noqa: NPY002
+        # A reset draws the start more than once: Meta-World draws here, and then resets to what it drew.
+        with process_generators(seed):
+            self._env._freeze_rand_vec = False
+            self._env.reset()
+            self._env._freeze_rand_vec = True
         return Moment(self._env.reset()[0].astype(np.float32))
 
     def step(self, action: Float32) -> Moment:
