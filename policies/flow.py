@@ -1,11 +1,13 @@
-"""Conditional flow matching over action chunks, on low-dimensional state.
+"""Conditional flow matching over action chunks, on low-dimensional state and pictures.
 
 A chunk x₁ in normalised units and noise x₀ ~ N(0, I) are joined by the line x_τ = (1 − τ) x₀ + τ x₁. The network
-learns the velocity u = x₁ − x₀ from (state, x_τ, τ); sampling integrates it from τ = 0 to 1 in K Euler steps
+learns the velocity u = x₁ − x₀ from (what is observed, x_τ, τ); sampling integrates it from τ = 0 to 1 in K Euler steps
 (Lipman et al. 2023, "Flow Matching for Generative Modeling", with the optimal-transport path).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,11 +15,12 @@ from torch import Tensor, nn
 
 from policies.networks import ResidualMLP, sinusoidal
 from policies.normalizer import ActionNormalizer
-from robotrl.errors import ConfigurationError, RobotRLError
+from policies.vision import ImageEncoder
+from robotrl.errors import ConfigurationError, DataError, RobotRLError
 from robotrl.learn.blocks import map_blocks
 from robotrl.learn.features import StateFeatures
-from robotrl.specs import ArraySpec
-from robotrl.types import ActionChunk, Committed, Float32, Int64, Observation, Windows
+from robotrl.specs import ArraySpec, CameraSpec
+from robotrl.types import ActionChunk, Committed, Float32, Int64, Observation, UInt8, Windows
 
 _TAU_SIZE = 32
 
@@ -27,7 +30,7 @@ class FlowPolicy(nn.Module):
 
     Args:
         state, action: the environment's specs.
-        history: L, past states it sees.
+        history: L, past states it sees; of pictures it sees the newest.
         chunk_length: H.
         width, blocks: size of the network.
         euler_steps: K ≥ 2; one step averages over modes and fails.
@@ -35,6 +38,9 @@ class FlowPolicy(nn.Module):
         threads: network calls that run side by side while rolling out; changes no bits.
         version: of the weights.
         seed: of the initial weights.
+        elements: names of the state's elements that it sees; all of them when None.
+        cameras: whose pictures it sees beside the state.
+        channels: of the convolutions on pictures.
     """
 
     def __init__(
@@ -50,6 +56,9 @@ class FlowPolicy(nn.Module):
         threads: int = 1,
         version: int = 0,
         seed: int = 0,
+        elements: Sequence[str] | None = None,
+        cameras: Sequence[CameraSpec] = (),
+        channels: Sequence[int] = (16, 32, 32),
     ) -> None:
         super().__init__()
         sizes = {"history": history, "chunk_length": chunk_length, "width": width, "blocks": blocks, "threads": threads}
@@ -60,51 +69,78 @@ class FlowPolicy(nn.Module):
         self.history, self.chunk_length, self.version = history, chunk_length, version
         self.width, self.blocks, self.euler_steps = width, blocks, euler_steps
         self.block_rows, self.threads = block_rows, threads
-        self.features = StateFeatures(state)
+        self.elements = state.elements if elements is None else tuple(elements)
+        self.cameras, self.channels = tuple(cameras), tuple(channels)
+        self.features = StateFeatures(state.select(self.elements))
         self.normalizer = ActionNormalizer(state, action, chunk_length)
+        self._columns = [state.elements.index(e) for e in self.elements]
         flat = chunk_length * action.size
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.network = ResidualMLP(history * self.features.size + flat + _TAU_SIZE, flat, width, blocks)
+            self.encoder = ImageEncoder(self.cameras, self.channels) if self.cameras else None
+            seen = history * self.features.size + (self.encoder.size if self.encoder else 0)
+            self.network = ResidualMLP(seen + flat + _TAU_SIZE, flat, width, blocks)
 
     @classmethod
-    def from_config(cls, config: Mapping[str, int], state: ArraySpec, action: ArraySpec) -> "FlowPolicy":
+    def from_config(cls, config: Mapping[str, Any], state: ArraySpec, action: ArraySpec) -> "FlowPolicy":
         """Rebuild, without weights, what `config` described."""
-        return cls(state, action, **config)
+        values: dict[str, Any] = {**config, "cameras": [CameraSpec(**camera) for camera in config.get("cameras", ())]}
+        return cls(state, action, **values)
 
-    def config(self) -> dict[str, int]:
-        """Numbers that decide shape and bits of the network; JSON."""
+    def config(self) -> dict[str, Any]:
+        """What decides shape and bits of the network; JSON."""
         names = ("history", "chunk_length", "width", "blocks", "euler_steps", "block_rows", "version")
-        return {name: getattr(self, name) for name in names}
+        config: dict[str, Any] = {name: getattr(self, name) for name in names}
+        if self.elements != self.state.elements:
+            config["elements"] = list(self.elements)
+        if self.cameras:
+            config |= {"cameras": [asdict(camera) for camera in self.cameras], "channels": list(self.channels)}
+        return config
 
     def fit_normalizer(self, windows: Windows) -> None:
         """Measure the scales of states and actions on `windows`; do it once, before the first training."""
-        self.features.fit(windows.states[:, -1])
+        self.features.fit(windows.states[:, -1][:, self._columns])
         self.normalizer.fit(windows.states[:, -1], windows.actions, windows.mask)
 
     def loss(self, windows: Windows, generator: torch.Generator) -> Tensor:
         """Flow-matching error of every sample (B,), averaged over the actions that `windows.mask` marks."""
         self._require_fitted()
         states, mask = torch.from_numpy(windows.states), torch.from_numpy(windows.mask)
+        newest = {name: frames[:, -1] for name, frames in windows.images.items()}
+        pictures = [torch.from_numpy(picture) for picture in self._seen(newest)]
         target = self.normalizer.encode(torch.from_numpy(windows.actions), states[:, -1])
         noise = torch.randn(target.shape, generator=generator)
         tau = torch.rand(len(target), generator=generator)
         x = torch.lerp(noise, target, tau[:, None, None])
-        error = (self._velocity(self._context(states), x, tau) - (target - noise)).square().mean(dim=2)
+        error = (self.velocity(self.encode(states, *pictures), x, tau) - (target - noise)).square().mean(dim=2)
         return (error * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
 
-    def velocity(self, states: Tensor, x: Tensor, tau: Tensor) -> Tensor:
-        """Velocity (B, H, A) at normalised chunks `x` (B, H, A) and `tau` (B,), given raw `states` (B, L, S)."""
-        return self._velocity(self._context(states), x, tau)
+    def encode(self, states: Tensor, *pictures: Tensor) -> Tensor:
+        """Features (B, F) of raw `states` (B, L, S) and a picture (B, H, W, 3) uint8 of every camera."""
+        features = self.features(states[..., self._columns]).flatten(1)
+        return features if self.encoder is None else torch.cat([features, self.encoder(pictures)], dim=1)
+
+    def velocity(self, features: Tensor, x: Tensor, tau: Tensor) -> Tensor:
+        """Velocity (B, H, A) at normalised chunks `x` (B, H, A) and `tau` (B,), given `features` (B, F)."""
+        inputs = torch.cat([features, x.flatten(1), sinusoidal(tau, _TAU_SIZE)], dim=1)
+        return self.network(inputs).view_as(x)
 
     def noise(self, generator: np.random.Generator, draws: int) -> Float32:
         """Starting noise (draws, H, A). The first draw is the same whatever their number."""
         return generator.standard_normal((draws, self.chunk_length, self.action.size), dtype=np.float32)
 
-    def sample(self, states: Float32, noise: Float32) -> Float32:
-        """Chunks (n, H, A) in raw units, inside the action bounds, from `states` (n, L, S) and `noise` (n, H, A)."""
+    def context(self, states: Float32, images: Mapping[str, UInt8]) -> Float32:
+        """What `sample` draws from, (n, C): features of `states` (n, L, S) and of the pictures, and the newest state.
+
+        `images`: camera → (n, H, W, 3), those of `cameras` at least.
+        """
         self._require_fitted()
-        return self.action.clip(map_blocks(self._integrate, (states, noise), self.block_rows, self.threads))
+        arrays = (states, *self._seen(images))
+        return np.concatenate([map_blocks(self.encode, arrays, self.block_rows, self.threads), states[:, -1]], axis=1)
+
+    def sample(self, context: Float32, noise: Float32) -> Float32:
+        """Chunks (n, H, A) in raw units, inside the action bounds, from `context` (n, C) and `noise` (n, H, A)."""
+        return self.action.clip(map_blocks(self._integrate, (context, noise), self.block_rows, self.threads))
 
     def propose(
         self, observation: Observation, rows: Int64, committed: Committed, rng: Sequence[np.random.Generator]
@@ -112,22 +148,27 @@ class FlowPolicy(nn.Module):
         """One draw a world. `committed` is not used: chunks are not conditioned on what runs before them."""
         del committed
         noise = np.concatenate([self.noise(generator, 1) for generator in rng])
-        actions = self.sample(observation.state, noise)
+        actions = self.sample(self.context(observation.state, observation.images), noise)
         return ActionChunk(rows, actions, observation.tick, self.version, noise)
 
-    def _context(self, states: Tensor) -> Tensor:
-        return self.features(states).flatten(1)
-
-    def _velocity(self, context: Tensor, x: Tensor, tau: Tensor) -> Tensor:
-        inputs = torch.cat([context, x.flatten(1), sinusoidal(tau, _TAU_SIZE)], dim=1)
-        return self.network(inputs).view_as(x)
-
-    def _integrate(self, states: Tensor, noise: Tensor) -> Tensor:
-        context, x = self._context(states), noise
+    def _integrate(self, context: Tensor, noise: Tensor) -> Tensor:
+        features, newest = context.split([context.shape[1] - self.state.size, self.state.size], dim=1)
+        x = noise
         for step in range(self.euler_steps):
             tau = torch.full((len(x),), step / self.euler_steps)
-            x = x + self._velocity(context, x, tau) / self.euler_steps
-        return self.normalizer.decode(x, states[:, -1])
+            x = x + self.velocity(features, x, tau) / self.euler_steps
+        return self.normalizer.decode(x, newest)
+
+    def _seen(self, images: Mapping[str, UInt8]) -> list[UInt8]:
+        """The pictures (n, H, W, 3) of the cameras, in order; `DataError` unless all are there, of the right size."""
+        for camera in self.cameras:
+            found = {name: picture.shape[1:3] for name, picture in images.items()}
+            if found.get(camera.name) != (camera.height, camera.width):
+                raise DataError(
+                    f"the policy sees camera {camera}; it was given {found or 'no pictures'}: give its worlds, or the "
+                    "episodes that it learns from, the cameras that it was made for"
+                )
+        return [images[camera.name] for camera in self.cameras]
 
     def _require_fitted(self) -> None:
         if not (self.features.fitted and self.normalizer.fitted):

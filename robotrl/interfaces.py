@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from robotrl.specs import EnvironmentSpec
+from robotrl.specs import CameraSpec, EnvironmentSpec
 from robotrl.types import (
     ActionChunk,
     Bool,
@@ -115,6 +115,11 @@ class Policy(Protocol):
         ...
 
     @property
+    def cameras(self) -> tuple[CameraSpec, ...]:
+        """What it must see of a world when it proposes; () for a policy that goes by states."""
+        ...
+
+    @property
     def version(self) -> int:
         """Version of the weights, recorded at every tick they act in."""
         ...
@@ -125,7 +130,7 @@ class Policy(Protocol):
         """Chunks for the n worlds that are due.
 
         Args:
-            observation: n worlds; `state` is (n, L, S).
+            observation: n worlds; `state` is (n, L, S), `images` those of its cameras at least, all drawn.
             rows: (n,) their indices in the loop, copied into the chunk.
             committed: what will run before the chunk can start.
             rng: one generator a world, so that results do not depend on which worlds share a call.

@@ -6,7 +6,7 @@ H chunk length, L history, T episode length, B batch, F frames of the scene.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ import numpy as np
 from cattrs.gen import make_dict_unstructure_fn, override
 from numpy.typing import NDArray
 
-from robotrl.errors import DataError
+from robotrl.errors import ConfigurationError, DataError, unknown_name
 
 Shape = Literal["box", "capsule", "cylinder", "sphere", "plane"]
 JointKind = Literal["hinge", "slide", "free", "mocap"]
@@ -57,6 +57,20 @@ class ArraySpec:
             raise KeyError(f"spec '{self.name}' has no contiguous block '{prefix}'; elements: {self.elements}")
         return slice(found[0], found[-1] + 1)
 
+    def select(self, elements: Sequence[str]) -> "ArraySpec":
+        """The spec of these `elements` alone, in this order."""
+        unknown = [e for e in elements if e not in self.elements]
+        if unknown:
+            raise unknown_name(f"element of '{self.name}'", unknown[0], self.elements)
+        index = [self.elements.index(e) for e in elements]
+        return ArraySpec(
+            name=self.name,
+            elements=tuple(elements),
+            units=tuple(self.units[i] for i in index),
+            low=tuple(self.low[i] for i in index),
+            high=tuple(self.high[i] for i in index),
+        )
+
     def clip(self, values: NDArray[np.floating]) -> NDArray[np.float32]:
         """`values` (..., size) brought inside the bounds, float32."""
         return np.clip(values, self.low, self.high).astype(np.float32)
@@ -78,6 +92,16 @@ class CameraSpec:
     height: int
     width: int
     profile: str = "full"
+
+    def __str__(self) -> str:
+        return f"'{self.name}' of {self.height} x {self.width} pixels, {self.profile}"
+
+
+_GIVE_CAMERAS = "choose the task's cameras (cameras=NAME, task.environment.cameras=[...]), or another policy"
+
+
+def _no_camera(wanted: str, there: Sequence[CameraSpec]) -> str:
+    return f"expected a camera {wanted}, the environment has {', '.join(map(str, there)) or 'none'}"
 
 
 @dataclass(frozen=True)
@@ -177,6 +201,31 @@ class EnvironmentSpec:
     capabilities: Capabilities
     cameras: tuple[CameraSpec, ...] = ()
     momentary: tuple[str, ...] = ()
+
+    @property
+    def proprioception(self) -> tuple[str, ...]:
+        """Elements of the state that the robot measures on itself: what it commands, and the poses of its tools.
+
+        A tool's block is called as its frame, perhaps with an arm's name in front: "tool", "left_tool".
+        """
+        tool = self.tool_frame.rpartition("_")[2]
+        blocks = {e: e.partition(".")[0] for e in self.state.elements}
+        tools = {b for b in blocks.values() if b.rpartition("_")[2] == tool and "_to_" not in b}
+        return tuple(e for e, block in blocks.items() if e in self.action.elements or block in tools)
+
+    def cameras_called(self, names: Sequence[str]) -> tuple[CameraSpec, ...]:
+        """The cameras of these names, in this order."""
+        known = {camera.name: camera for camera in self.cameras}
+        for name in names:
+            if name not in known:
+                raise ConfigurationError(f"{_no_camera(f"'{name}'", self.cameras)}; {_GIVE_CAMERAS}")
+        return tuple(known[name] for name in names)
+
+    def require_cameras(self, wanted: Sequence[CameraSpec], who: str) -> None:
+        """Raise `ConfigurationError` unless there is every camera that `who` sees, of equal size and profile."""
+        for camera in wanted:
+            if camera not in self.cameras:
+                raise ConfigurationError(f"{who}: {_no_camera(str(camera), self.cameras)}; {_GIVE_CAMERAS}")
 
     def to_json(self) -> str:
         """The spec as canonical JSON (sorted keys); `spec_from_json` reads it back."""

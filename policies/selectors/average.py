@@ -1,14 +1,15 @@
 """Deploy draws of a lower temperature, or the mean of several."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from robotrl.errors import ConfigurationError
 from robotrl.interfaces import Policy
-from robotrl.types import ActionChunk, Committed, Float32, Int64, Observation
+from robotrl.specs import CameraSpec
+from robotrl.types import ActionChunk, Committed, Float32, Int64, Observation, UInt8
 
 
 class Sampler(Policy, Protocol):
@@ -18,8 +19,12 @@ class Sampler(Policy, Protocol):
         """Starting noise (draws, H, A); the first draw is the same whatever their number."""
         ...
 
-    def sample(self, states: Float32, noise: Float32) -> Float32:
-        """Raw chunks (n, H, A) from `states` (n, L, S) and `noise` (n, H, A)."""
+    def context(self, states: Float32, images: Mapping[str, UInt8]) -> Float32:
+        """What is drawn from, (n, C), of `states` (n, L, S) and pictures (n, H, W, 3): the same for every draw."""
+        ...
+
+    def sample(self, context: Float32, noise: Float32) -> Float32:
+        """Raw chunks (n, H, A) from `context` (n, C) and `noise` (n, H, A)."""
         ...
 
 
@@ -54,6 +59,11 @@ class AverageSelector:
         return self.policy.chunk_length
 
     @property
+    def cameras(self) -> tuple[CameraSpec, ...]:
+        """What the policy must see."""
+        return self.policy.cameras
+
+    @property
     def version(self) -> int:
         """Version of the policy's weights."""
         return self.policy.version
@@ -65,6 +75,7 @@ class AverageSelector:
         del committed
         noise = np.concatenate([self.policy.noise(generator, self.draws) for generator in rng])
         noise *= np.float32(self.temperature)
-        drawn = self.policy.sample(np.repeat(observation.state, self.draws, axis=0), noise)
+        context = self.policy.context(observation.state, observation.images)
+        drawn = self.policy.sample(np.repeat(context, self.draws, axis=0), noise)
         mean = drawn.reshape(len(rows), self.draws, *drawn.shape[1:]).mean(axis=1, dtype=np.float32)
         return ActionChunk(rows, mean, observation.tick, self.policy.version)

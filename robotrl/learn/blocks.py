@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,10 +34,8 @@ def torch_threads(count: int) -> Generator[None]:
         torch.set_num_threads(before)
 
 
-def map_blocks(
-    function: Callable[..., Tensor], arrays: Sequence[NDArray[np.float32]], rows: int, threads: int = 1
-) -> Float32:
-    """`function` of float32 `arrays`, all (n, ...), in calls of exactly `rows` rows on up to `threads` threads.
+def map_blocks(function: Callable[..., Tensor], arrays: Sequence[NDArray[Any]], rows: int, threads: int = 1) -> Float32:
+    """`function` of `arrays`, all (n, ...), in calls of exactly `rows` rows on up to `threads` threads.
 
     Returns (n, ...), the first rows of what the calls return. Missing rows of the last block repeat row 0.
     """

@@ -79,6 +79,7 @@ def load_policy(directory: Path, spec: EnvironmentSpec) -> SavedPolicy:
         policy = target.from_config(description["config"], spec.state, spec.action)
     except (TypeError, RobotRLError) as error:
         raise DataError(f"{directory}/spec.json: the configuration does not fit {target.__name__}: {error}") from None
+    spec.require_cameras(policy.cameras, str(directory))
     load_into(cast(nn.Module, policy), tensors, str(path))
     return policy
 

@@ -144,6 +144,7 @@ class ExpertPolicy:
 
     history = 1
     chunk_length = 1
+    cameras = ()
     version = 0
 
     def __init__(self, expert: Demonstrator) -> None:

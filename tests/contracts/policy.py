@@ -1,5 +1,6 @@
 """What every policy must do. Inherit and give `make_policy`, `make_observation`; dm_env's mixin idea."""
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,10 +28,11 @@ class PolicyContract:
         return self.make_policy()
 
     def test_it_satisfies_the_protocol(self, made: tuple[Policy, EnvironmentSpec]):
-        policy, _ = made
+        policy, spec = made
         assert isinstance(policy, Policy)
         assert policy.history >= 1
         assert policy.chunk_length >= 1
+        spec.require_cameras(policy.cameras, "the policy")
 
     def test_a_chunk_has_a_row_a_tick_and_belongs_to_what_was_observed(self, made: tuple[Policy, EnvironmentSpec]):
         policy, spec = made
@@ -63,9 +65,11 @@ class PolicyContract:
     def test_the_inputs_are_left_alone(self, made: tuple[Policy, EnvironmentSpec]):
         policy, spec = made
         observation = self.observe(policy, spec, list(range(3)), 3)
-        before = observation.state.copy()
+        before = copy.deepcopy(observation)
         policy.propose(observation, np.arange(3), self.nothing_committed(spec, 3), self.generators(range(3)))
-        np.testing.assert_array_equal(observation.state, before)
+        np.testing.assert_array_equal(observation.state, before.state)
+        for name, pictures in before.images.items():
+            np.testing.assert_array_equal(observation.images[name], pictures)
 
     def propose(
         self, policy: Policy, spec: EnvironmentSpec, worlds: int, pick: Sequence[int] | None = None
@@ -79,7 +83,10 @@ class PolicyContract:
     def observe(self, policy: Policy, spec: EnvironmentSpec, pick: Sequence[int], worlds: int) -> Observation:
         state = np.repeat(self.make_states(spec, worlds)[list(pick), None], policy.history, axis=1)
         tick = np.array(pick, np.int64)
-        return Observation(state, None, {}, tuple(spec.instructions[0] for _ in pick), tick, tick * 50_000_000)
+        rng = np.random.default_rng(1)
+        shapes = {camera.name: (worlds, camera.height, camera.width, 3) for camera in policy.cameras}
+        images = {name: rng.integers(0, 256, shape, np.uint8)[list(pick)] for name, shape in shapes.items()}
+        return Observation(state, None, images, tuple(spec.instructions[0] for _ in pick), tick, tick * 50_000_000)
 
     @staticmethod
     def generators(worlds: Sequence[int]) -> list[np.random.Generator]:

@@ -1,9 +1,12 @@
 """A small task whose best action is known, and windows cut from it."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from policies.flow import FlowPolicy
-from robotrl.specs import ArraySpec, EnvironmentSpec
+from robotrl.specs import ArraySpec, CameraSpec, EnvironmentSpec
 from robotrl.types import Windows
 from tests import builders
 
@@ -18,13 +21,12 @@ ACTION = ArraySpec(
     "action", ("joint.0", "joint.1", "opening"), ("rad", "rad", "m"), (-2.0, -2.0, 0.0), (2.0, 2.0, 0.08)
 )
 LENGTH = 4
+CAMERAS = (CameraSpec("front", 16, 24, "fast"), CameraSpec("side", 20, 16))
 
 
 def spec(task: str = "insert") -> EnvironmentSpec:
     """`tests.builders.spec` with the state and action of this module."""
-    from dataclasses import replace
-
-    return replace(builders.spec(task), state=STATE, action=ACTION)
+    return replace(builders.spec(task), state=STATE, action=ACTION, cameras=CAMERAS)
 
 
 def windows(count: int = 256, seed: int = 0, history: int = 1) -> Windows:
@@ -51,7 +53,17 @@ def windows(count: int = 256, seed: int = 0, history: int = 1) -> Windows:
     )
 
 
-def policy(seed: int = 0, fitted: bool = True, history: int = 1, **sizes: int) -> FlowPolicy:
+def seen(count: int = 256, seed: int = 0, history: int = 1) -> Windows:
+    """`windows` with pictures: noise, and in every one of "front" a red square where `tool_to_goal.x` says."""
+    made, rng = windows(count, seed, history), np.random.default_rng(seed)
+    images = {c.name: rng.integers(0, 64, (count, history, c.height, c.width, 3), np.uint8) for c in CAMERAS}
+    column = np.round(12 + 150 * made.states[..., 3]).astype(int)
+    for place in np.ndindex(count, history):
+        images["front"][*place, 6:10, column[place] - 2 : column[place] + 2] = 255, 0, 0
+    return replace(made, images=images)
+
+
+def policy(seed: int = 0, fitted: bool = True, history: int = 1, **sizes: Any) -> FlowPolicy:
     """A small flow policy for this task, with weights that do something although they are not trained."""
     import torch
 

@@ -63,7 +63,7 @@ def test_the_average_of_one_draw_is_the_draw_and_of_many_their_mean():
     states = contract.observe(made, spec(), range(6), 6).state
     noise = np.stack([made.noise(seeds.generator(world, "chunk", 0), 3) for world in range(6)])
     np.testing.assert_array_equal(noise[:, 0], single.noise)
-    draws = np.stack([made.sample(states, noise[:, k]) for k in range(3)])
+    draws = np.stack([made.sample(made.context(states, {}), noise[:, k]) for k in range(3)])
     mean = contract.propose(AverageSelector(made, 3), spec(), 6)[0].actions
     np.testing.assert_allclose(mean, draws.mean(axis=0), atol=1e-6)
 
@@ -109,7 +109,7 @@ def test_the_velocity_at_the_right_answer_has_the_losss_error():
     noise = torch.randn(target.shape, generator=generator)
     tau = torch.rand(8, generator=generator)
     x = (1 - tau[:, None, None]) * noise + tau[:, None, None] * target
-    expected = (made.velocity(states, x, tau) - (target - noise)).square().mean(dim=(1, 2))
+    expected = (made.velocity(made.encode(states), x, tau) - (target - noise)).square().mean(dim=(1, 2))
     torch.testing.assert_close(made.loss(whole, torch.Generator().manual_seed(5)), expected)
 
 
@@ -122,7 +122,7 @@ def test_training_learns_the_task():
             made.loss(windows(128, seed=step + 1), generator).mean().backward()
             optimizer.step()
     test = windows(64, seed=99_999)
-    found = made.sample(test.states, np.zeros_like(test.actions))
+    found = made.sample(made.context(test.states, {}), np.zeros_like(test.actions))
     error = np.abs(found - ACTION.clip(test.actions))
     assert error[..., :2].mean() < 0.03
     assert error[..., 2].mean() < 0.008
@@ -176,5 +176,5 @@ def test_unusable_data_and_configurations_are_named():
 def test_the_noise_is_kept_with_the_chunk():
     made, contract = policy(), PolicyContract()
     chunk, observation = contract.propose(made, spec(), 3)
-    np.testing.assert_array_equal(made.sample(observation.state, chunk.noise), chunk.actions)
+    np.testing.assert_array_equal(made.sample(made.context(observation.state, {}), chunk.noise), chunk.actions)
     assert dataclasses.is_dataclass(chunk)

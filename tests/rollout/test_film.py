@@ -26,7 +26,7 @@ CAMERA = CameraSpec("front", *SIZE)
 class Reaching:
     """Chunks of 16 actions that move every joint a little, so that the loop advances by many ticks at once."""
 
-    history, chunk_length, version = 1, 16, 1
+    history, chunk_length, cameras, version = 1, 16, (), 1
 
     def __init__(self, spec):
         self._spec = spec
