@@ -17,6 +17,7 @@ from robotrl.interfaces import Branching, Critic, Environment, EpisodicPolicy, O
 from robotrl.rollout.clocks import Clock, VirtualClock
 from robotrl.rollout.disturbance import Pushes
 from robotrl.rollout.execution import ChunkExecutor, ExecutionMode, Synchronous
+from robotrl.rollout.eyes import Eyes
 from robotrl.rollout.film import Film
 from robotrl.rollout.latency import LatencyModel, UniformLatency
 from robotrl.rollout.recorder import Recorder
@@ -120,6 +121,8 @@ class Rollout:
         self.recorder = Recorder(self.spec, n)
         self._pushes = pushes
         self._film = Film(n, camera_every) if camera_every else None
+        self.spec.require_cameras(policy.cameras, "the policy")
+        self._eyes = Eyes(n, policy.cameras)
         self._pushed = np.zeros((n, self.spec.horizon, self.spec.action.size), np.float32)
         self._seed = np.full(n, -1, np.int64)
         self._branch: list[Branch | None] = [None] * n
@@ -183,14 +186,13 @@ class Rollout:
         self._running[rows] = self._started[rows] = True
         self._human[rows] = False
         self._chunk_count[rows] = 0
+        self._eyes.forget(rows)
         if isinstance(self.policy, EpisodicPolicy):
             self.policy.begin(rows, self._noise(rows))
         if self._film is None:
             return observation
         self._film.begin(rows, observation.tick[rows])
-        # A reset renders nothing; a step in which no world moves does.
-        still = np.zeros((len(mask), 1, self.spec.action.size), np.float32)
-        observation = self.environment.step(still, np.zeros_like(mask), render=mask).observation
+        observation = self._look(mask)
         self.recorder.frames(self._film.take(observation, mask))
         return observation
 
@@ -248,6 +250,7 @@ class Rollout:
         transition = self.environment.step(actions, moving, render)
         self.recorder.ticks(transition, planned, command, probability)
         if self._film is not None and render is not None:
+            self._eyes.keep(transition.observation, render)
             self.recorder.frames(self._film.take(transition.observation, render))
         for k in range(ticks):
             rows = np.flatnonzero(transition.valid[:, k])
@@ -260,10 +263,11 @@ class Rollout:
         """Ask the policy for the chunks of `rows`."""
         if rows.size == 0:
             return
-        seen = observation.take(rows)
-        seen = Observation(
-            self._history[rows], seen.privileged, seen.images, seen.instruction, seen.tick, seen.time_ns, seen.physics
-        )
+        missing = self._eyes.missing(rows, observation.tick)
+        if missing.any():
+            self._look(missing)
+        images = self._eyes.pictures(rows)
+        seen = replace(replace(observation, images={}).take(rows), state=self._history[rows], images=images)
         committed = self.executor.committed(rows, observation.tick)
         chunk = self.policy.propose(seen, rows, committed, self._noise(rows))
         delays = [self.execution.latency.ticks(int(self._seed[r]), int(self._chunk_count[r])) for r in rows]
@@ -275,6 +279,13 @@ class Rollout:
         keys = [(int(self._seed[r]), "chunk", int(self._chunk_count[r])) for r in rows]
         branches = [self._branch[r] for r in rows]
         return [seeds.generator(*k, *(() if b is None else (b.key,))) for k, b in zip(keys, branches, strict=True)]
+
+    def _look(self, mask: Bool) -> Observation:
+        """Draw the worlds in `mask` (N,) as they are. A reset draws nothing; a step in which no world moves does."""
+        still = np.zeros((len(mask), 1, self.spec.action.size), np.float32)
+        observation = self.environment.step(still, np.zeros_like(mask), render=mask).observation
+        self._eyes.keep(observation, mask)
+        return observation
 
     def _finished(self, transition: Transition) -> Iterator[Episode]:
         """Cut the episodes that ended in this step, in the order of their worlds."""
