@@ -21,6 +21,9 @@ PHYSICS = (
 )
 """What a physics state vector holds, in this order. With the warm start disabled nothing else carries over."""
 
+_SIDE_RAD = 1.3
+"""The camera "side" is the camera "front", turned so far about the middle of the table: together they see depth."""
+
 _TEMPLATE = """
 <mujoco model="{name}">
   <compiler angle="radian" autolimits="true"/>
@@ -46,6 +49,8 @@ _TEMPLATE = """
   <worldbody>
     <light pos="0.3 -0.6 1.6" dir="0.1 0.4 -1" diffuse="0.5 0.5 0.5"/>
     <camera name="front" {camera}/>
+    <frame pos="{table[2]} {table[3]} 0" euler="0 0 {side_rad}"><frame pos="-{table[2]} -{table[3]} 0">
+      <camera name="side" {camera}/></frame></frame>
     <geom name="table" class="fixture" type="box" size="{table[0]} {table[1]} 0.02" pos="{table[2]} {table[3]} -0.02"
           rgba="0.78 0.72 0.64 1"/>
     {robot}
@@ -75,6 +80,7 @@ def compile_model(name: str, robot: Robot, objects: str) -> mujoco.MjModel:
         name=name,
         timestep=robot.timestep_s,
         camera=robot.camera,
+        side_rad=_SIDE_RAD,
         table=robot.table,
         robot=robot.bodies,
         objects=objects,
