@@ -29,7 +29,7 @@ CAMERA = CameraSpec("front", 24, 32)
 class Straying:
     """Chunks of 8 actions that stray from the last of two states, by noise and by how the robot moved."""
 
-    history, chunk_length, version = 2, 8, 3
+    history, chunk_length, cameras, version = 2, 8, (), 3
 
     def __init__(self, spec):
         self._spec = spec
