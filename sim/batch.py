@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robotrl.errors import ConfigurationError, DataError
-from robotrl.specs import ArraySpec
-from robotrl.types import Bool, Float32, Int64
+from robotrl.specs import ArraySpec, EnvironmentSpec
+from robotrl.types import Bool, Branch, Float32, Int64
 
 
 def require_worlds(worlds: int) -> None:
@@ -51,3 +51,13 @@ def spread[T: np.generic](rows: Int64, worlds: int, values: NDArray[T], rest: ND
     out = np.zeros(shape, values.dtype) if rest is None else np.broadcast_to(rest[:, None], shape).copy()
     out[rows] = values
     return out
+
+
+def require_own(branch: Branch, spec: EnvironmentSpec) -> None:
+    """Raise `DataError` unless the parent of `branch` was recorded in the environment of `spec`."""
+    meta = branch.parent.meta
+    if meta.environment != spec.fingerprint:
+        raise DataError(
+            f"episode {meta.episode_id} was recorded in environment {meta.environment}, this one is "
+            f"{spec.fingerprint}: build the task with the parameters that it was recorded with"
+        )

@@ -15,7 +15,7 @@ from robotrl.specs import CameraSpec, Capabilities, EnvironmentSpec
 from robotrl.types import Bool, Branch, Float32, Float64, Int64, Observation, Snapshot, Transition, UInt8
 from sim import scene
 from sim.actuation import Actuation
-from sim.batch import moving_actions, require_seeds, require_worlds, rows_of, spread
+from sim.batch import moving_actions, require_own, require_seeds, require_worlds, rows_of, spread
 from sim.endings import endings, streaks
 from sim.engine import Engine
 from sim.perception import Perception, PoseNoise
@@ -245,12 +245,8 @@ class MujocoEnvironment:
 
     def snapshot_of(self, branch: Branch) -> Snapshot:
         """The snapshot of the world in which `branch` begins; see `Branching.snapshot_of`."""
+        require_own(branch, self._spec)
         episode, tick, meta = branch.parent, branch.tick, branch.parent.meta
-        if meta.environment != self._spec.fingerprint:
-            raise DataError(
-                f"episode {meta.episode_id} was recorded in environment {meta.environment}, this one is "
-                f"{self._spec.fingerprint}: build the task with the parameters that it was recorded with"
-            )
         physics = episode.physics[: tick + 1]
         past, generator = self._perception.replayed(meta.seed, physics)
         held = self.robot.actions_of(physics[0, self._targets])

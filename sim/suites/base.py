@@ -18,8 +18,8 @@ import numpy as np
 
 from robotrl.errors import ConfigurationError, DataError
 from robotrl.specs import ArraySpec, CameraSpec, Capabilities, EnvironmentSpec, SceneSpec
-from robotrl.types import Bool, Float32, Float64, Int64, Observation, Snapshot, Transition, UInt8
-from sim.batch import moving_actions, require_seeds, require_worlds, rows_of
+from robotrl.types import Bool, Branch, Float32, Float64, Int64, Observation, Snapshot, Transition, UInt8
+from sim.batch import moving_actions, require_own, require_seeds, require_worlds, rows_of
 from sim.scene import PHYSICS
 
 Simulation = tuple[mujoco.MjModel, mujoco.MjData]
@@ -290,13 +290,20 @@ class SuiteEnvironment:
         rows = rows_of(mask, self._worlds)
         if (self._seed[rows] == _NEVER).any():
             raise DataError(f"snapshot: worlds {rows[self._seed[rows] == _NEVER].tolist()} were never reset")
-        return Snapshot(
-            rows=rows,
-            physics=self._past[rows].reshape(len(rows), -1).astype(np.float64),
-            counters=np.stack([self._seed[rows], self._tick[rows], self._running[rows]], axis=1).astype(np.int64),
-            generators=("",) * len(rows),
-            fingerprint=self._spec.fingerprint,
-        )
+        counters = np.stack([self._seed[rows], self._tick[rows], self._running[rows]], axis=1).astype(np.int64)
+        return self._packed(rows, self._past[rows], counters)
+
+    def snapshot_of(self, branch: Branch) -> Snapshot:
+        """The seed and the actions of the parent until the branch; see `Branching.snapshot_of`."""
+        require_own(branch, self._spec)
+        past = np.zeros_like(self._past[:1])
+        past[0, : branch.tick] = branch.parent.action[: branch.tick]
+        return self._packed(np.zeros(1, np.int64), past, np.array([[branch.parent.meta.seed, branch.tick, True]]))
+
+    def _packed(self, rows: Int64, past: Float32, counters: Int64) -> Snapshot:
+        """The snapshot of n worlds with `past` actions (n, horizon, A) and `counters` (n, 3)."""
+        physics = past.reshape(len(rows), -1).astype(np.float64)
+        return Snapshot(rows, physics, counters, ("",) * len(rows), self._spec.fingerprint)
 
     def restore(self, snapshot: Snapshot, mask: Bool) -> Observation:
         """Start the worlds in `mask` again and play the snapshot's actions; see `Environment.restore`."""

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from robotrl.errors import RobotRLError
-from robotrl.interfaces import Environment
+from robotrl.interfaces import Branching, Environment
+from robotrl.rollout.loop import Execution, Origin, Rollout, hold_action
 from robotrl.specs import EnvironmentSpec, spec_from_json
-from robotrl.types import Observation, Snapshot, Transition
+from robotrl.types import ActionChunk, Branch, Committed, Observation, Snapshot, Transition
 
 SEEDS = np.array([1_000_007, 1_000_021, 1_000_003, 1_000_040, 1_000_011])
 
@@ -36,6 +37,22 @@ def wiggle(spec: EnvironmentSpec, observation: Observation, ticks: int, size: fl
     )
     path = np.cumsum(np.random.default_rng(3).normal(size=(ticks, len(low))), axis=0)
     return spec.action.clip(here[:, None] + size * (high - low) * path)
+
+
+class Wiggling:
+    """Chunks that stray from where the robot is, each in its own way."""
+
+    history, chunk_length, cameras, version = 1, 8, (), 1
+
+    def __init__(self, spec: EnvironmentSpec) -> None:
+        self._spec = spec
+
+    def propose(self, observation: Observation, rows: np.ndarray, committed: Committed, rng: list) -> ActionChunk:
+        held = hold_action(self._spec, observation.state[:, -1])
+        span = np.float32(self._spec.action.high) - np.float32(self._spec.action.low)
+        noise = np.stack([r.standard_normal((8, self._spec.action.size)) for r in rng]).astype(np.float32)
+        actions = self._spec.action.clip(held[:, None] + 0.01 * span * np.cumsum(noise, axis=1))
+        return ActionChunk(rows, actions, observation.tick, self.version)
 
 
 def run_in_a_fresh_process(contract: "type[EnvironmentContract]", snapshot: Snapshot, actions: np.ndarray) -> tuple:
@@ -190,6 +207,25 @@ class EnvironmentContract:
             five.restore(replace(snapshot, fingerprint="0" * 12), np.ones(5, np.bool_))
         with pytest.raises(RobotRLError, match="snapshot"):
             five.restore(snapshot, np.array([True, False, False, False, False]))
+
+    def test_a_stored_episode_goes_on_bit_exactly_from_any_tick(self, five: Environment):
+        if not isinstance(five, Branching):
+            pytest.skip("it cannot go on from stored states")
+        rollout = Rollout(five, Wiggling(five.spec), Execution(execute=4), Origin("run", "rollouts"))
+        parent = next(iter(rollout.run(SEEDS[:5])))
+        chosen = np.array([False, False, True, False, False])
+        for tick in (0, 1, parent.length // 2, parent.length - 1):
+            observation = five.restore(five.snapshot_of(Branch(parent, tick)), chosen)
+            np.testing.assert_array_equal(observation.state[2], parent.state[tick])
+            assert observation.instruction[2] == parent.meta.instruction
+            rest = np.repeat(parent.action_requested[None, tick:], 5, axis=0)
+            transition = five.step(rest, chosen)
+            for name in ("state", "privileged", "physics"):
+                np.testing.assert_array_equal(getattr(transition, name)[2], getattr(parent, name)[tick + 1 :])
+            for name in ("reward", "success", "terminated", "truncated"):
+                np.testing.assert_array_equal(getattr(transition, name)[2], getattr(parent, name)[tick:])
+        with pytest.raises(RobotRLError, match="was recorded in environment"):
+            five.snapshot_of(Branch(replace(parent, meta=replace(parent.meta, environment="0" * 12)), 1))
 
     def test_bad_calls_say_what_was_expected_and_move_nothing(self, five: Environment):
         everyone = np.ones(5, np.bool_)

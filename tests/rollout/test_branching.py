@@ -201,11 +201,6 @@ def test_an_episode_that_was_cut_goes_on_after_its_last_tick():
     assert world.snapshot_of(Branch(cut, 40)).counters[0, 0] == 40
 
 
-def test_an_episode_of_another_environment_is_refused():
-    with pytest.raises(DataError, match="this one is"):
-        WORLDS["exact"].snapshot_of(Branch(PARENTS["an instruction"][0], 3))
-
-
 def test_an_environment_that_cannot_go_on_says_so():
     world, parent = environment(), PARENTS["exact"][0]
 

@@ -58,7 +58,7 @@ def test_an_end_is_success_where_the_task_says_so_and_a_failure_elsewhere():
 class Swings:
     """A policy with nothing to learn."""
 
-    history, chunk_length, version = 1, 8, 0
+    history, chunk_length, cameras, version = 1, 8, (), 0
 
     def propose(self, observation, rows, committed, rng):
         actions = np.stack([r.uniform(-2, 2, (8, 1)).astype(np.float32) for r in rng])
