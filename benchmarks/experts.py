@@ -72,12 +72,12 @@ def everyones(expert: Expert, observation: Observation, running: Bool) -> np.nda
     return actions
 
 
-def picture(task: str, robot: str, folder: Path, ticks: int = 45) -> None:
-    """A start of the task after `ticks` of its expert, as a PNG."""
+def picture(task: str, robot: str, folder: Path, seconds: float = 2.25) -> None:
+    """A start of the task after some seconds of its expert, as a PNG."""
     env = MujocoEnvironment(TASKS[task](), 1, robot=robot)
     expert, one = Expert(env.spec, 1), np.ones(1, np.bool_)
     observation = env.reset(seed_range("validation").block(1), one)
-    for _ in range(ticks):
+    for _ in range(round(seconds * env.spec.control_hz)):
         transition = env.step(everyones(expert, observation, one), one)
         observation = transition.observation
         if (transition.terminated | transition.truncated).any():

@@ -24,7 +24,7 @@ PHASES = ("approach", "grasp", "bring", "insert")
 _SOCKET, _PEG = np.array([-0.09, -0.02, 0.2]), np.array([0.11, -0.02, 0.2])
 _RAISED_M = 0.06
 # What is left to go when the peg's end is before the socket, and how near to its axis the peg enters and is inside.
-_RIM_M, _OFF_M, _INSIDE_M = DEPTH_M + 0.004, 0.0015, 0.006
+_RIM_M, _OFF_M, _INSIDE_M = DEPTH_M + 0.004, 0.001, 0.006
 # The longest lead inside.
 _MAX_PUSH_M = 0.012
 _RIGHT_WAY = np.array([1.0, 0.0, 0.0])
@@ -75,7 +75,7 @@ def _insert(socket: Float64, peg: Float64, missing: Float64) -> Goal:
     inside = (left < DEPTH_M - 0.003) & (norm(aside) < _INSIDE_M)
     wanted = np.where(inside | (off < _OFF_M), 0.0, _RIM_M + funnel(off, _OFF_M, 4.0, 0.03))
     push = np.maximum(wanted - left, -np.maximum(left - _RIM_M, _MAX_PUSH_M))
-    shift = aside * sideways(left, wanted) + push[:, None] * axis
+    shift = 2.0 * aside * sideways(left, wanted) + push[:, None] * axis
     return Goal(
         shift=careful(shift, norm(aside), 0.012, 0.006),
         turn=turn,

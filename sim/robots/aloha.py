@@ -161,12 +161,12 @@ ALOHA = Robot(
     timestep_s=0.005,
     arms=ARMS,
     workspace=Workspace(
-        objects=(-0.26, -0.18, -0.12, 0.12),
-        goals=(0.18, 0.26, -0.12, 0.12),
+        objects=(-0.30, -0.24, -0.12, 0.12),
+        goals=(0.24, 0.30, -0.12, 0.12),
         reach=(-0.40, 0.40, -0.32, 0.32),
     ),
     bodies=_bodies(),
     actuators=_actuators(),
-    camera='pos="0 -1.15 0.85" xyaxes="1 0 0 0 0.53 0.848" fovy="40"',
+    camera='pos="0 -1.15 0.85" xyaxes="1 0 0 0 0.53 0.848" fovy="42"',
     table=(0.6, 0.375, 0.0, 0.0),
 )

@@ -80,8 +80,8 @@ class BimanualInsert(Task):
             )
         peg = box_xml("peg", "object", (0.5 * PEG_LENGTH_M, half, half), (0, 0, 0), "0.9 0.45 0.2 1", mass=0.06)
         return f"""
-    <body name="socket" pos="-0.22 0 {outer}"><freejoint name="socket"/>{walls}</body>
-    <body name="peg" pos="0.22 0 {half}"><freejoint name="peg"/>{peg}</body>"""
+    <body name="socket" pos="-0.27 0 {outer}"><freejoint name="socket"/>{walls}</body>
+    <body name="peg" pos="0.27 0 {half}"><freejoint name="peg"/>{peg}</body>"""
 
     def draw(self, view: View, rng: np.random.Generator, instruction: int = 0) -> Float64:
         """Socket and peg anywhere in their areas of the workspace, both turned, the arms somewhere above."""

@@ -55,8 +55,8 @@ class Handover(Task):
         bar = box_xml("bar", "object", (0.5 * LENGTH_M, half, half), (0, 0, 0), "0.9 0.45 0.2 1", mass=_BAR_KG)
         mat = box_xml("goal", "shape", (0.5 * LENGTH_M, half + 0.01, 0.001), (0, 0, 0.0005), "0.25 0.4 0.55 1")
         return f"""
-    <body name="bar" pos="-0.22 0 {half}"><freejoint name="bar"/>{bar}</body>
-    <body name="goal" mocap="true" pos="0.22 0 0">{mat}</body>"""
+    <body name="bar" pos="-0.27 0 {half}"><freejoint name="bar"/>{bar}</body>
+    <body name="goal" mocap="true" pos="0.27 0 0">{mat}</body>"""
 
     def draw(self, view: View, rng: np.random.Generator, instruction: int = 0) -> Float64:
         """Bar and mat anywhere in their areas of the workspace, both turned, the arms somewhere above."""

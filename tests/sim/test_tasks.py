@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -10,7 +11,7 @@ from robotrl import kinematics
 from robotrl.errors import ConfigurationError
 from robotrl.types import Float64
 from sim import scene
-from sim.robots import Robot, robot_called
+from sim.robots import ALOHA, Robot, robot_called
 from sim.tasks import bimanual_insert, handover
 from sim.tasks.base import FAILURES, Pose, Task, View, array_spec, square_yaw, stack
 from sim.tasks.bimanual_insert import BimanualInsert
@@ -201,6 +202,19 @@ def test_a_bar_that_a_hand_is_closed_around_is_no_success():
     assert task.measure(view, physics).success
 
 
+def test_no_hand_that_points_down_reaches_the_bar_or_the_mat_on_the_other_side():
+    task = Handover()
+    view = view_of(task)
+    physics = np.stack([task.draw(view, np.random.default_rng(i)) for i in range(200)])
+    bar, goal, left, right = view.poses(physics, "bar", "goal", "left_shoulder_link", "right_shoulder_link")
+    # Stretched out, the wrist is so far from the shoulder; a hand that points down has it above its tool.
+    stretched, height = np.hypot(0.05955, 0.3) + 0.3, 0.069744 + 0.15 + 0.5 * handover.SIDE_M - (0.02 + 0.12705)
+    furthest = np.sqrt(stretched**2 - height**2)
+    for item, end, base in ((bar, 1, right), (goal, -1, left)):
+        tip = item.position + 0.5 * end * handover.LENGTH_M * item.axis(0)
+        assert np.linalg.norm((tip - base.position)[:, :2], axis=1).min() > furthest
+
+
 @pytest.mark.parametrize(("tilt", "reason"), [(20, ""), (60, "tipped")])
 def test_a_bar_that_stands_on_its_end_is_tipped(tilt: float, reason: str):
     task = Handover()
@@ -234,6 +248,20 @@ def test_a_peg_is_inserted_when_it_is_deep_in_the_socket_and_on_its_axis(depth: 
     stages = parts_joined(depth, aside, 0.2)
     assert stages["inserted"] == inserted and stages["raised"] and not stages["peg_held"]
     assert not parts_joined(depth, aside, 0.03)["raised"]
+
+
+@pytest.mark.parametrize(("aside", "touches"), [(0.0005, False), (0.0025, True)])
+def test_the_clearance_is_the_gap_between_the_peg_and_the_walls_of_the_socket(aside: float, touches: bool):
+    task = BimanualInsert(clearance_m=0.0015)
+    model = scene.compile_model(task.name, ALOHA, task.objects(ALOHA))
+    view, data = View.of(model, ALOHA), mujoco.MjData(model)
+    physics = view.at_rest()
+    view.place(physics, "socket", (0.0, 0.0, 0.5), 0.0)
+    view.place(physics, "peg", (0.06, aside, 0.5), 0.0)
+    mujoco.mj_setState(model, data, physics, scene.PHYSICS)
+    mujoco.mj_forward(model, data)
+    assert (data.ncon > 0) == touches
+    assert {model.geom(g).name for g in data.contact.geom.ravel()} <= {"peg", "socket_back"}
 
 
 @pytest.mark.parametrize("part", ["socket", "peg"])
