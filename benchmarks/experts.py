@@ -84,7 +84,7 @@ def picture(task: str, robot: str, folder: Path, seconds: float = 2.25) -> None:
             break
     folder.mkdir(parents=True, exist_ok=True)
     with SceneRenderer(env.model, CameraSpec("front", 360, 480)) as renderer:
-        drawn = Image.fromarray(renderer.frame(observation.physics[0])).quantize(128)
+        drawn = Image.fromarray(renderer.frame(observation.physics[0])).quantize(256)
         drawn.save(folder / f"{task}_{robot}.png", optimize=True)
 
 

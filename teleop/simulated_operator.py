@@ -46,7 +46,7 @@ class OperatorConfig:
         reaction_s: from turning to a world to driving it.
         min_drive_s: shortest correction.
         rearm_s: quiet time of a world after hand-back.
-        stall_s: a world whose tool moved less than `stall_m` in that time has stalled (trigger "stall").
+        stall_s: a world whose tools moved less than `stall_m` in that time has stalled (trigger "stall").
         random_per_minute: calls a running world gets per minute (trigger "random").
         glance_s: how long the person looks at one world before the next (trigger "self").
         suspend_waiting: simulation may stop a calling world until the person comes.
@@ -109,7 +109,8 @@ class SimulatedOperator:
         self._calls = np.zeros(worlds, np.int64)  # consecutive ticks of alarm
         self._waiting_since = np.full(worlds, np.iinfo(np.int64).max)
         self._quiet_until = np.zeros(worlds, np.int64)  # in the world's own ticks
-        self._track = np.full((worlds, max(1, self._ticks(config.stall_s)), 3), np.nan, np.float32)
+        shape = worlds, max(1, self._ticks(config.stall_s)), len(self._tools)
+        self._track = np.full(shape, np.nan, np.float32)
         self._wanted = np.zeros(spec.action.size, np.float32)
         self._last_joints = np.zeros(spec.action.size, np.float32)
         self._now = 0

@@ -7,7 +7,7 @@ import numpy as np
 from robotrl.interfaces import Environment, Operator
 from robotrl.types import ControlMode, Observation, Status, Trigger
 
-TICKS = 80
+SECONDS = 4.0
 
 
 class OperatorContract(ABC):
@@ -22,14 +22,14 @@ class OperatorContract(ABC):
         """A fresh operator over them."""
 
     def watch(self, probability: float = 0.1):
-        """Commands of `TICKS` ticks in which the robots hold unless driven; (observation, command) pairs."""
+        """Commands of `SECONDS` in which the robots hold unless driven; (observation, command) pairs."""
         environment = self.environment()
         operator, n = self.operator(environment), environment.worlds
         seeds = np.arange(n, dtype=np.int64)
         observation = environment.reset(seeds, np.ones(n, bool))
         running, started, seen = np.ones(n, bool), np.ones(n, bool), []
         columns = [environment.spec.state.elements.index(e) for e in environment.spec.action.elements]
-        for _ in range(TICKS):
+        for _ in range(round(SECONDS * environment.spec.control_hz)):
             status = Status(np.full(n, probability, np.float32), running.copy(), started.copy(), seeds)
             command = operator.attend(observation, status)
             seen.append((observation, command))
@@ -48,12 +48,13 @@ class OperatorContract(ABC):
         return seen
 
     def test_commands_have_the_shapes_and_types_of_their_fields(self):
+        actions = self.environment().spec.action.size
         for observation, command in self.watch():
             n = len(observation.tick)
             assert command.mode.shape == command.trigger.shape == command.active.shape == (n,)
             assert command.orient.shape == command.suspend.shape == (n,)
             assert command.mode.dtype == command.trigger.dtype == np.uint8
-            assert command.actions.shape == (n, 8) and command.actions.dtype == np.float32
+            assert command.actions.shape == (n, actions) and command.actions.dtype == np.float32
 
     def test_one_person_attends_to_one_robot_at_a_time(self):
         for _, command in self.watch():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -5,9 +7,10 @@ from robotrl.errors import ConfigurationError
 from robotrl.interfaces import Operator
 from robotrl.rollout.loop import Execution, Origin, Rollout
 from robotrl.seeds import seed_range
-from robotrl.types import ControlMode
+from robotrl.types import ControlMode, Status
 from sim.environment import MujocoEnvironment
 from sim.experts import Expert, ExpertPolicy
+from sim.tasks.handover import Handover
 from sim.tasks.insert import Insert
 from teleop.simulated_operator import OperatorConfig, SimulatedOperator
 from tests.contracts.operator import OperatorContract
@@ -35,6 +38,26 @@ class TestAlarmOperator(OperatorContract):
 
 class TestStallOperator(TestAlarmOperator):
     trigger = "stall"
+
+
+class TestStallOperatorOfTwoArms(TestStallOperator):
+    def environment(self) -> MujocoEnvironment:
+        return MujocoEnvironment(Handover(time_limit_s=6.0), worlds=WORLDS)
+
+
+@pytest.mark.parametrize(("moved", "called"), [("", True), ("left_tool.z", False), ("right_tool.x", False)])
+def test_a_robot_of_two_arms_stalls_when_neither_of_them_moves(moved: str, called: bool):
+    env = MujocoEnvironment(Handover(), WORLDS)
+    everyone, seeds = np.ones(WORLDS, np.bool_), seed_range("train").block(WORLDS)
+    start, operator = env.reset(seeds, everyone), operator_of(env.spec, trigger="stall", reaction_s=5.0)
+    turned_to = False
+    for tick in range(2 * round(operator.config.stall_s * env.spec.control_hz)):
+        state = start.state.copy()
+        if moved:
+            state[:, env.spec.state.elements.index(moved)] += 0.001 * tick
+        status = Status(np.full(WORLDS, np.nan, np.float32), everyone, np.full(WORLDS, tick == 0), seeds)
+        turned_to |= operator.attend(replace(start, state=state), status).orient.any()
+    assert turned_to == called
 
 
 class TestRandomOperator(TestAlarmOperator):
