@@ -5,10 +5,10 @@ from argparse import Namespace
 
 from robotrl.data.annotations import list_annotations
 from robotrl.data.commands.locate import open_store
-from robotrl.data.commands.output import hint, require_yes, table
-from robotrl.data.commands.parser import Parser, Subcommand, one_of, said
 from robotrl.data.corrections import KEEP, Correction, read_corrections, write_corrections
 from robotrl.data.store import EpisodeStore
+from robotrl.terminal.output import hint, require_yes, table
+from robotrl.terminal.parser import Parser, Subcommand, one_of, said
 from robotrl.types import Outcome
 
 _OUTCOMES: dict[str, Outcome | None] = {"success": "success", "failure": "failure", "none": None}

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from robotrl.data.annotations import Annotations, list_annotations
 from robotrl.data.commands.locate import open_store, policies_of
-from robotrl.data.commands.output import as_json, heading, hint, pairs, shown, table
-from robotrl.data.commands.parser import Parser, Subcommand
 from robotrl.data.diff import AnnotationDifference, compare_annotations
 from robotrl.data.lineage import KIND, Training, policy_versions, trace, trained_on
 from robotrl.data.store import EpisodeStore
 from robotrl.errors import ConfigurationError, unknown_name
+from robotrl.terminal.output import as_json, heading, hint, pairs, shown, table
+from robotrl.terminal.parser import Parser, Subcommand
 
 
 def _diff_arguments(parser: Parser) -> None:

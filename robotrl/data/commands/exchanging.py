@@ -7,8 +7,6 @@ from pathlib import Path
 
 from robotrl.data.commands.filters import add_filters, filtered
 from robotrl.data.commands.locate import open_store
-from robotrl.data.commands.output import as_json, hint, pairs, shown
-from robotrl.data.commands.parser import Parser, Subcommand, one_of
 from robotrl.data.corrections import read_corrections
 from robotrl.data.exchange.lerobot_export import LeRobotExport, export_lerobot
 from robotrl.data.exchange.lerobot_import import import_lerobot
@@ -17,6 +15,8 @@ from robotrl.data.exchange.robomimic_import import import_robomimic
 from robotrl.data.exchange.selection import Selection
 from robotrl.errors import ConfigurationError
 from robotrl.progress import bar
+from robotrl.terminal.output import as_json, hint, pairs, shown
+from robotrl.terminal.parser import Parser, Subcommand, one_of
 from robotrl.types import Outcome
 
 _IMPORTS = {"lerobot": import_lerobot, "robomimic": import_robomimic}

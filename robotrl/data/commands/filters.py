@@ -2,10 +2,10 @@
 
 from argparse import Namespace
 
-from robotrl.data.commands.parser import Parser, one_of
 from robotrl.data.corrections import Corrections
 from robotrl.data.snapshot import StoreSnapshot
 from robotrl.errors import unknown_name
+from robotrl.terminal.parser import Parser, one_of
 from robotrl.types import EpisodeMeta
 
 _SOURCES = ("demonstration", "autonomous", "takeover")

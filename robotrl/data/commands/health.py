@@ -5,13 +5,13 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from robotrl.data.commands.locate import open_store
-from robotrl.data.commands.output import as_json, hint, pairs, require_yes, table
-from robotrl.data.commands.parser import Parser, Subcommand
 from robotrl.data.pack import pack_store
 from robotrl.data.recover import RecoveryReport, recover_store
 from robotrl.data.verify import verify_store
 from robotrl.errors import DataError
 from robotrl.progress import bar
+from robotrl.terminal.output import as_json, hint, pairs, require_yes, table
+from robotrl.terminal.parser import Parser, Subcommand
 
 
 def _verify_arguments(parser: Parser) -> None:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from robotrl.data.commands.filters import add_filters, filtered
 from robotrl.data.commands.locate import open_store
-from robotrl.data.commands.output import as_json, hint, table
-from robotrl.data.commands.parser import Parser, Subcommand, whole
 from robotrl.data.corrections import Corrections, read_corrections
 from robotrl.data.entry import StoreEntry
 from robotrl.data.snapshot import StoreSnapshot
 from robotrl.errors import RobotRLError
+from robotrl.terminal.output import as_json, hint, table
+from robotrl.terminal.parser import Parser, Subcommand, whole
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import cast
 
 from robotrl.data.commands.locate import open_store
-from robotrl.data.commands.output import as_json, hint, table
-from robotrl.data.commands.parser import Parser, Subcommand, one_of
 from robotrl.data.copying import By, CopyReport, merge_stores, split_by, split_by_share, write_parts
 from robotrl.errors import ConfigurationError
 from robotrl.progress import bar
+from robotrl.terminal.output import as_json, hint, table
+from robotrl.terminal.parser import Parser, Subcommand, one_of
 
 
 def _merge_arguments(parser: Parser) -> None:

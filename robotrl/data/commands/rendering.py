@@ -16,14 +16,14 @@ from omegaconf import OmegaConf
 from robotrl.data.camera_layers import render_layer
 from robotrl.data.commands.filters import add_filters, filtered
 from robotrl.data.commands.locate import open_store
-from robotrl.data.commands.output import hint, pairs
-from robotrl.data.commands.parser import Parser, Subcommand, whole
 from robotrl.data.corrections import read_corrections
 from robotrl.data.names import require_name
 from robotrl.errors import ConfigurationError
 from robotrl.progress import bar
 from robotrl.rundir import read_config
 from robotrl.specs import CameraSpec
+from robotrl.terminal.output import hint, pairs
+from robotrl.terminal.parser import Parser, Subcommand, whole
 
 _WORTH_A_PROCESS = 16
 """Episodes that take longer to draw than a process takes to start."""

@@ -9,13 +9,13 @@ import numpy as np
 
 from robotrl.data.annotations import list_annotations
 from robotrl.data.commands.locate import open_store, policies_of
-from robotrl.data.commands.output import as_json, heading, hint, pairs, table
-from robotrl.data.commands.parser import Parser, Subcommand
 from robotrl.data.corrections import read_corrections
 from robotrl.data.lineage import trained_on
 from robotrl.data.store import EpisodeStore
 from robotrl.data.summary import takeovers
 from robotrl.errors import RobotRLError
+from robotrl.terminal.output import as_json, heading, hint, pairs, table
+from robotrl.terminal.parser import Parser, Subcommand
 from robotrl.types import Episode
 
 

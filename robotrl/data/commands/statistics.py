@@ -4,12 +4,12 @@ import shlex
 from argparse import Namespace
 
 from robotrl.data.commands.locate import open_store
-from robotrl.data.commands.output import as_json, heading, hint, pairs, percent, shown, table
-from robotrl.data.commands.parser import Parser, Subcommand
 from robotrl.data.corrections import read_corrections
 from robotrl.data.ranges import JUMP_SHARE
 from robotrl.data.summary import Summary, summarise
 from robotrl.progress import bar
+from robotrl.terminal.output import as_json, heading, hint, pairs, percent, shown, table
+from robotrl.terminal.parser import Parser, Subcommand
 
 
 def _arguments(parser: Parser) -> None:

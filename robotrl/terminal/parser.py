@@ -1,7 +1,7 @@
-"""Arguments of the data commands: argparse, with this project's errors."""
+"""Arguments of the tools: argparse, with this project's errors."""
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -55,12 +55,49 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Subcommand:
-    """One data command: what it does, its arguments, an example of them, and the function."""
+    """One command of a tool: what it does, its arguments, an example of them, and the function."""
 
     summary: str
     arguments: Callable[[Parser], None]
     example: str
     run: Callable[[argparse.Namespace], None]
+
+
+_HELP = ("-h", "--help")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A command line of several commands: its name, what it does, how it is used, remarks, and its commands."""
+
+    name: str
+    summary: str
+    usage: str
+    remarks: str
+    commands: Mapping[str, Subcommand]
+
+    def __call__(self, arguments: Sequence[str]) -> None:
+        """Run it with these arguments; without any it says what there is."""
+        if not arguments or arguments[0] in (*_HELP, "help"):
+            print(self._help())
+            return
+        name, *rest = arguments
+        if name not in self.commands:
+            raise unknown_name(f"command of 'robotrl {self.name}'", name, self.commands)
+        command, call = self.commands[name], f"robotrl {self.name} {name}"
+        parser = Parser(call, command.summary, f"example:\n  {call} {command.example}")
+        command.arguments(parser)
+        if any(word in _HELP for word in rest):
+            print(parser.format_help(), end="")
+        else:
+            command.run(parser.read(rest))
+
+    def _help(self) -> str:
+        rows = "\n".join(f"  {name:<10}{command.summary}" for name, command in self.commands.items())
+        return (
+            f"robotrl {self.name}: {self.summary}\n\nusage: robotrl {self.name} <command> {self.usage}\n\n{rows}\n\n"
+            f"{self.remarks}"
+        )
 
 
 def one_of(kind: str, choices: Iterable[str]) -> Callable[[str], str]:

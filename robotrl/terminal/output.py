@@ -1,4 +1,4 @@
-"""How the data commands print: aligned tables for people, JSON for programs."""
+"""How the tools print: aligned tables for people, JSON for programs."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
