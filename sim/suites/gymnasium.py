@@ -4,8 +4,7 @@
 # pyright: reportAttributeAccessIssue=false
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -41,7 +40,7 @@ def gymnasium_environment(
         name: the id, as `gymnasium.make` takes it.
         worlds: N.
         package: module whose import registers the id; none for Gymnasium's own.
-        success: key of `info` that says whether the task is solved, or "termination" where the episode ends then.
+        success: key of `info` that says whether the task is solved, or "termination" where that ends the episode.
         control_hz: ticks a second; what the environment says of itself when None.
         horizon: longest episode in ticks; the environment's own limit when None.
         instruction: the task in words; its id when None.
@@ -52,50 +51,45 @@ def gymnasium_environment(
         suite_module(package)
     if name not in gymnasium.registry:
         raise unknown_name("Gymnasium environment", name, gymnasium.registry)
-    make = partial(
-        GymnasiumWorld,
-        name=name,
-        success=success,
-        control_hz=control_hz,
-        horizon=horizon,
-        instruction=instruction,
-        options=options or {},
-        cameras=tuple(cameras),
-    )
+    mode: dict[str, Any] = {"render_mode": "rgb_array"} if cameras else {}
+
+    def make() -> GymnasiumWorld:
+        env = gymnasium.make(name, disable_env_checker=True, **mode, **(options or {}))
+        return GymnasiumWorld(env, name, success, control_hz, horizon, instruction or name, tuple(cameras))
+
     return SuiteEnvironment(make, worlds)
 
 
 class GymnasiumWorld(World):
-    """One Gymnasium environment; the arguments are those of `gymnasium_environment`."""
+    """One Gymnasium environment `env`; the other arguments are those of `gymnasium_environment`."""
 
     def __init__(
         self,
+        env: gymnasium.Env[Any, Any],
         name: str,
         success: str,
         control_hz: float | None,
         horizon: int | None,
-        instruction: str | None,
-        options: Mapping[str, Any],
+        instruction: str,
         cameras: tuple[CameraSpec, ...],
     ) -> None:
-        mode: dict[str, Any] = {"render_mode": "rgb_array"} if cameras else {}
-        self._env = gymnasium.make(name, disable_env_checker=True, **mode, **options)
-        self._success, self._pictures = success, Pictures()
-        self._space = state_space(name, self._env.observation_space)
+        self._env, self._success, self._pictures = env, success, Pictures()
+        self._space, self._seen = state_space(name, env.observation_space), dict[str, UInt8]()
         self.reset(0)  # some build their model at the first reset
         if self.simulation is not None:
             for camera in cameras:
-                require_camera(self.simulation[0], camera)
-        action = action_spec(name, self._env.action_space)
+                if camera.name not in self._seen:
+                    require_camera(self.simulation[0], camera)
+        action = action_spec(name, env.action_space)
         self._spec = suite_spec(
             task=re.sub(r"[^A-Za-z0-9._-]+", "_", name),
             robot="gymnasium",
             state=_numbered("state", "observation", spaces.flatten_space(self._space)),
             action=action,
             simulation=self.simulation,
-            control_hz=_rate(name, self._env, control_hz),
-            horizon=_limit(name, self._env, horizon),
-            instruction=instruction or name,
+            control_hz=_rate(name, env, control_hz),
+            horizon=_limit(name, env, horizon),
+            instruction=instruction,
             cameras=cameras,
             momentary=action.elements,  # nothing says otherwise
         )
@@ -117,9 +111,8 @@ class GymnasiumWorld(World):
         return Moment(self._state(observation), float(reward), success, terminated and not success)
 
     def _state(self, observation: Any) -> Float32:
-        """The state vector (S,) of an observation: all of it but pictures, flattened."""
-        if isinstance(self._space, spaces.Dict):
-            observation = {key: observation[key] for key in self._space}
+        """The state vector (S,) of an observation: all of it but pictures, flattened. Its pictures are kept."""
+        self._seen = dict(_pictures_in(self._env.observation_space, observation))
         return np.asarray(spaces.flatten(self._space, observation), np.float32)
 
     @property
@@ -130,10 +123,10 @@ class GymnasiumWorld(World):
         return (model, data) if isinstance(model, mujoco.MjModel) and isinstance(data, mujoco.MjData) else None
 
     def picture(self, camera: CameraSpec) -> UInt8:
-        """What `camera` sees, (H, W, 3); without MuJoCo what the environment draws of itself."""
-        if self.simulation is not None:
+        """What `camera` sees, (H, W, 3): a picture of the observation, a camera of the model, or a rendering."""
+        if camera.name not in self._seen and self.simulation is not None:
             return self._pictures.of(self.simulation, camera)
-        frame: Any = self._env.render()
+        frame: Any = self._seen[camera.name] if camera.name in self._seen else self._env.render()
         shape = (camera.height, camera.width, 3)
         if np.shape(frame) != shape:
             raise ConfigurationError(f"camera '{camera.name}': expected {shape}, but it draws {np.shape(frame)}")
@@ -147,17 +140,36 @@ class GymnasiumWorld(World):
 
 def state_space(name: str, space: spaces.Space[Any]) -> spaces.Space[Any]:
     """The part of an observation space that a state vector holds: everything but pictures."""
-    if isinstance(space, spaces.Dict):
-        return spaces.Dict({key: part for key, part in space.items() if not _is_picture(part)})
-    if _is_picture(space) or not space.is_np_flattenable:
+    found = _numbers(space)
+    if found is None or not found.is_np_flattenable:
         raise ConfigurationError(f"'{name}' observes {space}: expected numbers; choose its variant with states")
-    return space
+    return found
+
+
+def _numbers(space: spaces.Space[Any]) -> spaces.Space[Any] | None:
+    """`space` without its pictures, None where nothing is left."""
+    if not isinstance(space, spaces.Dict):
+        return None if _is_picture(space) else space
+    kept = {key: part for key in space if (part := _numbers(space[key])) is not None}
+    return spaces.Dict(kept) if kept else None
+
+
+def observed_cameras(space: spaces.Space[Any]) -> tuple[CameraSpec, ...]:
+    """The cameras whose pictures are in observations, called by their keys."""
+    return tuple(CameraSpec(name, *box.shape[:2]) for name, box in _pictures_in(space, space))
+
+
+def _pictures_in(space: spaces.Space[Any], observation: Any, name: str = "pixels") -> Iterator[tuple[str, Any]]:
+    """The name and value of every picture of an `observation` in `space`."""
+    if isinstance(space, spaces.Dict):
+        for key, part in space.items():
+            yield from _pictures_in(part, observation[key], key)
+    elif _is_picture(space):
+        yield name, observation
 
 
 def _is_picture(space: spaces.Space[Any]) -> bool:
-    """Whether a space, or every part of it, is of uint8 images."""
-    if isinstance(space, spaces.Dict):
-        return all(map(_is_picture, space.values()))
+    """Whether `space` is of uint8 images (H, W, 3)."""
     return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
 
 

@@ -5,7 +5,6 @@ controls, the warm start of the solver) moves later states by some 1e-9. Here th
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import gymnasium
@@ -42,16 +41,12 @@ def ogbench(
     tasks = [key for key in gymnasium.registry if key.partition("-")[0] in _WORDS and "singletask" in key]
     if name not in tasks:
         raise unknown_name("OGBench task", name, tasks)
-    make = partial(
-        OGBench,
-        name=name,
-        success="success",
-        control_hz=_CONTROL_HZ,
-        horizon=horizon,
-        instruction=_WORDS[name.partition("-")[0]],
-        options={},
-        cameras=tuple(cameras),
-    )
+    words = _WORDS[name.partition("-")[0]]
+
+    def make() -> OGBench:
+        env = gymnasium.make(name, disable_env_checker=True)
+        return OGBench(env, name, "success", _CONTROL_HZ, horizon, words, tuple(cameras))
+
     return SuiteEnvironment(make, worlds)
 
 
