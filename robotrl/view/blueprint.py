@@ -1,9 +1,12 @@
 """How a recording is laid out: the scene on the left; control, critic and actions on the right; words below."""
 
+from collections.abc import Sequence
+
 import rerun as rr
 import rerun.blueprint as rrb
 
 from robotrl.specs import EnvironmentSpec
+from robotrl.view.rerun_cameras import camera_path
 
 _EYE_M = (1.35, -1.05, 1.0)
 _LOOK_AT_M = (0.3, 0.0, 0.25)
@@ -23,12 +26,13 @@ def _actions(spec: EnvironmentSpec) -> rrb.Grid:
     return rrb.Grid(*plots, grid_columns=_PLOT_COLUMNS, name="Actions")
 
 
-def episode_blueprint(spec: EnvironmentSpec, columns: bool = False) -> rrb.Blueprint:
+def episode_blueprint(spec: EnvironmentSpec, columns: bool = False, cameras: Sequence[str] = ()) -> rrb.Blueprint:
     """The layout for recordings of `spec`.
 
     Args:
         spec: whose action elements get a plot each.
         columns: whether the recording has annotation columns, which then get a plot of their own.
+        cameras: those that have pictures; they come after the scene, or in its place where it is not known.
     """
     scene = rrb.Spatial3DView(
         origin="/scene",
@@ -36,6 +40,8 @@ def episode_blueprint(spec: EnvironmentSpec, columns: bool = False) -> rrb.Bluep
         eye_controls=rrb.EyeControls3D(position=_EYE_M, look_target=_LOOK_AT_M),
         line_grid=rrb.LineGrid3D(visible=False),
     )
+    seen = [rrb.Spatial2DView(origin=camera_path(name), name=name) for name in cameras]
+    views = [scene, *seen] if spec.scene.frames or not seen else seen
     words = rrb.Tabs(
         rrb.TextDocumentView(origin="/summary", name="Summary"),
         rrb.TextLogView(origin="/happenings", name="What happened"),
@@ -51,8 +57,9 @@ def episode_blueprint(spec: EnvironmentSpec, columns: bool = False) -> rrb.Bluep
         _actions(spec),
         row_shares=[3, 2, *(2 for _ in labels), 5],
     )
+    left = views[0] if len(views) == 1 else rrb.Tabs(*views)
     return rrb.Blueprint(
-        rrb.Horizontal(rrb.Vertical(scene, words, row_shares=[3, 2]), signals, column_shares=[1, 1]),
+        rrb.Horizontal(rrb.Vertical(left, words, row_shares=[3, 2]), signals, column_shares=[1, 1]),
         rrb.TimePanel(timeline="time", state="collapsed"),
         collapse_panels=True,
     )

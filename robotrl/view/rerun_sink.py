@@ -11,6 +11,7 @@ from robotrl.interfaces import Columns
 from robotrl.specs import EnvironmentSpec
 from robotrl.types import Episode
 from robotrl.view.blueprint import episode_blueprint
+from robotrl.view.rerun_cameras import log_camera
 from robotrl.view.rerun_scene import log_motion, log_planned_paths, log_shapes, log_tool_path
 from robotrl.view.rerun_signals import log_actions, log_chunks, log_control, log_scores
 from robotrl.view.rerun_text import log_text
@@ -25,7 +26,7 @@ def write_recording(episode: Episode, spec: EnvironmentSpec, path: str | Path, c
 
     Args:
         episode: at least one tick. Values that are not finite show as gaps.
-        spec: the environment it was recorded in; its scene is drawn.
+        spec: the environment it was recorded in; its scene is drawn, where it is known.
         path: where to write, usually ending in `.rrd`; missing folders are made.
         columns: annotation columns to plot, name → (T,) or (T + 1,) float32.
 
@@ -42,7 +43,7 @@ def write_recording(episode: Episode, spec: EnvironmentSpec, path: str | Path, c
     try:
         with storage_errors("write", path):
             staged.touch()  # Rerun would hide why a file cannot be made
-            recording.save(staged, default_blueprint=episode_blueprint(spec, columns=bool(columns)))
+            recording.save(staged, default_blueprint=episode_blueprint(spec, bool(columns), tuple(episode.cameras)))
             _log(recording, spec, episode, columns or {})
             recording.disconnect()
             staged.replace(path)
@@ -85,10 +86,13 @@ def _log(recording: rr.RecordingStream, spec: EnvironmentSpec, episode: Episode,
     timeline = Timeline(episode.time_ns)
     meta = episode.meta
     recording.send_recording_name(f"{meta.stage} · seed {meta.seed} · {meta.outcome or 'cut'}")
-    log_shapes(recording, spec.scene)
-    log_motion(recording, spec, episode.physics, timeline)
-    log_tool_path(recording, spec, episode)
-    log_planned_paths(recording, spec, episode, timeline)
+    if spec.scene.frames:  # a simulator that others wrote has none to tell
+        log_shapes(recording, spec.scene)
+        log_motion(recording, spec, episode.physics, timeline)
+        log_tool_path(recording, spec, episode)
+        log_planned_paths(recording, spec, episode, timeline)
+    for name, camera in episode.cameras.items():
+        log_camera(recording, name, camera, timeline)
     log_actions(recording, spec, episode, timeline)
     log_chunks(recording, episode, timeline)
     log_scores(recording, episode, timeline, columns)

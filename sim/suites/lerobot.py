@@ -1,7 +1,7 @@
 """The simulation environments of LeRobot, as its `make_env` builds them: LIBERO, Meta-World, PushT and others.
 
-What a task needs beside LeRobot (packages, assets) is LeRobot's affair: its extras are called as the kinds are. The state
-is what LeRobot observes besides pictures, and the cameras are those of its observations, which it draws at every tick.
+What a task needs beside LeRobot (packages, assets) is LeRobot's affair: its extras are called as the kinds are. The
+state is what LeRobot observes besides pictures. The cameras are those of its observations, drawn at every tick.
 """
 
 from collections.abc import Mapping

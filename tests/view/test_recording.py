@@ -10,7 +10,8 @@ import pytest
 from rerun.chunk import Chunk, RrdReader
 
 from robotrl.errors import ConfigurationError, DataError, RobotRLError
-from robotrl.types import ControlMode, Episode
+from robotrl.specs import SceneSpec
+from robotrl.types import CameraFrames, ControlMode, Episode
 from robotrl.view.rerun_signals import chunk_lanes
 from robotrl.view.rerun_sink import RerunSink, every, few_of_each, write_recording
 from tests import builders
@@ -227,3 +228,13 @@ def test_a_sink_passes_over_an_episode_without_ticks(tmp_path: Path) -> None:
 def test_recording_every_zeroth_episode_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="at least 1"):
         every(0)
+
+
+def test_a_simulator_that_tells_no_scene_is_shown_by_its_cameras(tmp_path: Path) -> None:
+    frames = np.random.default_rng(0).integers(0, 255, (3, 16, 24, 3), np.uint8)
+    cameras = {"corner": CameraFrames(np.array([0, 60, 120], np.int32), frames)}
+    spec = replace(SPEC, scene=SceneSpec((), ()), tool_frame="")
+    read = Read(write_recording(replace(EPISODE, cameras=cameras), spec, tmp_path / "e.rrd"))
+    assert read.ticks("/cameras/corner") == [0, 60, 120]
+    assert not any(entity.startswith("/scene") for entity in read.chunks)
+    assert len(read.blueprints) == 1
