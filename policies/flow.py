@@ -58,7 +58,7 @@ class FlowPolicy(nn.Module):
         seed: int = 0,
         elements: Sequence[str] | None = None,
         cameras: Sequence[CameraSpec] = (),
-        channels: Sequence[int] = (16, 32, 32),
+        channels: Sequence[int] = (16, 16),
     ) -> None:
         super().__init__()
         sizes = {"history": history, "chunk_length": chunk_length, "width": width, "blocks": blocks, "threads": threads}

@@ -74,8 +74,20 @@ class Parts:
         return self._make("task.renderer", model=model, physics=episode.physics)
 
     def policy(self, seed: int) -> SavedPolicy:
-        """A policy with fresh weights."""
-        return self._make("policy", state=self.spec.state, action=self.spec.action, seed=seed)
+        """A policy with fresh weights. Names of cameras, and the word for what a robot measures on itself, are looked
+        up in the environment's spec."""
+        spec, chosen = self.spec, self.config.policy
+        arguments: dict[str, Any] = {"state": spec.state, "action": spec.action, "seed": seed}
+        if "cameras" in chosen:
+            arguments["cameras"] = spec.cameras_called(chosen.cameras)
+        if chosen.get("elements") == "proprioception":
+            arguments["elements"] = spec.proprioception
+        return self._make("policy", **arguments)
+
+    @property
+    def sees(self) -> bool:
+        """Whether the configured policy, if there is one, learns from pictures."""
+        return bool(OmegaConf.select(self.config, "policy.cameras"))
 
     def load_policy(self, directory: Path) -> SavedPolicy:
         """The policy saved in `directory`, checked against the task; it rolls out on the configured threads."""

@@ -19,8 +19,10 @@ from robotrl.configuration import identity, plain
 from robotrl.critics.gate import judge_critic
 from robotrl.critics.success import SuccessCritic
 from robotrl.data.cache import TrainingCache
+from robotrl.data.camera_layers import layer_frames
 from robotrl.data.corrections import read_corrections
 from robotrl.data.durable import ensure_directory
+from robotrl.data.images import Images, images_of_every_tick, recorded
 from robotrl.data.snapshot import StoreSnapshot
 from robotrl.data.store import EpisodeStore
 from robotrl.data.windows import WindowSampler, validation_split
@@ -72,8 +74,8 @@ class Steps:
         origin = self._origin(stage, "demonstration", operator="expert", solo=True)
         execution = Execution(execute=1)
         environment, demonstrator = self.parts.environment(self.worlds), self.parts.demonstrator(self.worlds)
-        every = self.parts.config.camera_every
-        rollout = Rollout(environment, demonstrator, execution, origin, pushes=self.parts.pushes(), camera_every=every)
+        pushes, every = self.parts.pushes(), self._camera_every
+        rollout = Rollout(environment, demonstrator, execution, origin, pushes=pushes, camera_every=every)
         return self._collect(rollout, starts, stage)
 
     def import_demonstrations(self, stage: str, source: Path) -> Result:
@@ -96,7 +98,7 @@ class Steps:
             policy,
             self.parts.execution(),
             self._origin(stage),
-            camera_every=self.parts.config.camera_every,
+            camera_every=self._camera_every,
         )
         return self._collect(rollout, starts, stage)
 
@@ -113,7 +115,7 @@ class Steps:
             self._origin(stage, operator="simulated"),
             operator,
             self.critic(critic),
-            camera_every=self.parts.config.camera_every,
+            camera_every=self._camera_every,
         )
         return self._collect(rollout, starts, stage)
 
@@ -249,12 +251,29 @@ class Steps:
         critic.load(self._critic_path(name))
         return critic
 
+    @property
+    def _camera_every(self) -> int:
+        """How often pictures are kept; of every tick where the run's policy learns from them."""
+        return 1 if self.parts.sees else self.parts.config.camera_every
+
     def _sampler(self, ids: Sequence[str], columns: Mapping[str, Columns], policy: Policy, seed: int) -> WindowSampler:
-        cache = TrainingCache.build(self.store, self.store.snapshot().select(ids))
-        batch = self.parts.config.batch
+        snapshot = self.store.snapshot().select(ids)
+        cache, images = TrainingCache.build(self.store, snapshot), self._images(snapshot, policy)
         return WindowSampler(
-            cache, columns, history=policy.history, horizon=policy.chunk_length, batch=batch, seed=seed
+            cache,
+            columns,
+            history=policy.history,
+            horizon=policy.chunk_length,
+            batch=self.parts.config.batch,
+            seed=seed,
+            images=images,
         )
+
+    def _images(self, snapshot: StoreSnapshot, policy: Policy) -> Mapping[str, Images]:
+        """The pictures that `policy` learns from: recorded with the episodes, or of a layer that was rendered later."""
+        layer = self.parts.config.get("pictures", "recorded")
+        source = recorded(snapshot) if layer == "recorded" else layer_frames(self.store, layer)
+        return images_of_every_tick(self.store, snapshot, policy.cameras, layer, source)
 
     def _validation_loss(
         self, ids: Sequence[str], columns: Mapping[str, Columns], policy: SavedPolicy, seed: int

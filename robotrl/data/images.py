@@ -1,6 +1,6 @@
 """Camera frames of training windows: decoded from the episodes on demand, or raw from a memory-mapped cache."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from robotrl.data.rows import Column, cached_rows
 from robotrl.data.snapshot import StoreSnapshot
 from robotrl.data.store import EpisodeStore
 from robotrl.errors import DataError
+from robotrl.specs import CameraSpec
 from robotrl.types import CameraFrames, Int64, UInt8
 
 CameraSource = Callable[[StoreEntry], Mapping[str, CameraFrames]]
@@ -71,17 +72,26 @@ class StoredImages:
 
 
 class CachedImages:
-    """Raw frames in a memory-mapped file: as fast as memory, at H · W · 3 bytes a frame of disk."""
+    """Raw frames in a memory-mapped file: as fast as memory, at H · W · 3 bytes a frame of disk.
+
+    `ids` are E episodes, `count` (E,) the number of their frames.
+    """
 
     def __init__(self, ids: tuple[str, ...], start: Int64, count: Int64, columns: Mapping[str, NDArray[Any]]) -> None:
         """The cached rows (`start`, `count`, `columns` "tick" and "frames") of the episodes `ids`; see `build`."""
-        self.ids = ids
+        self.ids, self.count = ids, count
         self._frames = columns["frames"]
         self._offset = start - (np.cumsum(count) - count)
         rows = np.repeat(self._offset, count) + np.arange(count.sum())
         # Ascending, since episodes follow each other and ticks ascend: one search finds episode and tick.
         self._keys = (np.repeat(np.arange(len(ids)), count) << 32) + columns["tick"][rows]
         self._first = np.cumsum(count) - count
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(H, W) pixels."""
+        height, width = self._frames.shape[1:3]
+        return height, width
 
     @classmethod
     def build(
@@ -142,3 +152,25 @@ def _camera_of(source: CameraSource, entry: StoreEntry, name: str) -> CameraFram
             "episodes that have it, or render it into a layer"
         )
     return cameras[name]
+
+
+def images_of_every_tick(
+    store: EpisodeStore, snapshot: StoreSnapshot, cameras: Sequence[CameraSpec], layer: str, source: CameraSource
+) -> dict[str, CachedImages]:
+    """Camera → the pictures of the snapshot's episodes, with one of every state row, as `CachedImages.build` has them.
+
+    A policy acts on pictures of the tick it is at, so it must not learn from older ones: `DataError` where an episode
+    has pictures of some ticks only, or of another size.
+    """
+    images = {c.name: CachedImages.build(store, snapshot, c.name, layer=layer, source=source) for c in cameras}
+    for camera in cameras:
+        found = images[camera.name]
+        if found.size != (camera.height, camera.width):
+            raise DataError(f"expected pictures of camera {camera}, the episodes have {found.size} (height, width)")
+        for entry, count in zip(snapshot.entries, found.count, strict=True):
+            if count != entry.length + 1:
+                raise DataError(
+                    f"episode {entry.episode_id} has {count} pictures of camera '{camera.name}' for {entry.length + 1} "
+                    "states; training needs one of every state: collect with camera_every=1"
+                )
+    return images
