@@ -41,3 +41,10 @@ def test_recipes_and_attention_share_a_base_and_report_every_row(tmp_path):
     assert all({"success", "spread", "over_demos", "low", "high"} == row.keys() for row in rows.values())
     found = report("attention", "--watched", "8", *small)["seeds"]["3"]
     assert len(found["operator_s"]) == 3 and len(found["success"]) == 4
+
+
+@pytest.mark.slow
+def test_images_collects_trains_and_evaluates():
+    found = report("images", "--demonstrations", "4", "--updates", "3", "--episodes", "4")
+    assert found["n"] == 4 and 0 <= found["low"] <= found["success"] <= found["high"] <= 1
+    assert min(found[name] for name in ("collect_s", "train_s", "evaluate_s")) > 0
