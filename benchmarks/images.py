@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one line of JSON at the end")
     parser.add_argument("--task", default="reach")
     parser.add_argument("--demonstrations", type=int, default=500)
-    parser.add_argument("--updates", type=int, default=2500)
+    parser.add_argument("--updates", type=int, default=1600)
     parser.add_argument("--episodes", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
