@@ -57,6 +57,7 @@ COMMANDS = {
 }
 
 TOOLS = {
+    "sim": _Command("sim.commands:sim", "list the tasks in simulation, and play one in the browser", "play insert"),
     "data": _Command("robotrl.data.commands.main:data", "look at, check and change episode stores", "ls runs/mine"),
 }
 """Commands about files, with arguments of their own instead of a configuration."""
@@ -170,7 +171,7 @@ def _usage() -> str:
         "  robotrl <command> --help      its options and their values\n"
         "  robotrl <command> --cfg job   print the configuration and stop\n"
         "  robotrl <command> -m a=1,2    run every combination\n"
-        "  robotrl data                  its commands, which take paths\n\nstart with: robotrl improve"
+        "  robotrl data, robotrl sim     their commands, which take paths\n\nstart with: robotrl improve"
     )
 
 

@@ -203,6 +203,11 @@ class EnvironmentSpec:
     momentary: tuple[str, ...] = ()
 
     @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """Names of the task's sub-goals, which `checkpoint.*` in the privileged vector are 1 for while they hold."""
+        return tuple(e.partition(".")[2] for e in self.privileged.elements if e.startswith("checkpoint."))
+
+    @property
     def proprioception(self) -> tuple[str, ...]:
         """Elements of the state that the robot measures on itself: what it commands, and the poses of its tools.
 

@@ -136,7 +136,7 @@ class Steps:
         wanted = {origin.episode_id(parent.meta.seed, start): start for start in starts}
         there = self.store.snapshot().ids
         if missing := [start for name, start in wanted.items() if name not in there]:
-            environment, every = self.parts.environment(self.worlds), self.parts.config.camera_every
+            environment, every = self.parts.environment(self.worlds), self._camera_every
             self._collect(Rollout(environment, policy, execution, origin, camera_every=every), missing, how.stage)
         return parent.meta, [entry.meta for entry in self.store.snapshot().select(wanted).entries]
 

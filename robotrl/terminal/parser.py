@@ -123,6 +123,17 @@ def whole(least: int) -> Callable[[str], int]:
     return convert
 
 
+def positive(word: str) -> float:
+    """An argument type: a number above 0."""
+    try:
+        value = float(word)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise ConfigurationError(f"'{word}': expected a number above 0")
+    return value
+
+
 def said(word: str) -> str:
     """An argument type: words, not blanks alone."""
     if not word.strip():

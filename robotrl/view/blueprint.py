@@ -26,6 +26,16 @@ def _actions(spec: EnvironmentSpec) -> rrb.Grid:
     return rrb.Grid(*plots, grid_columns=_PLOT_COLUMNS, name="Actions")
 
 
+def scene_view() -> rrb.Spatial3DView:
+    """The scene, seen from the front and above."""
+    return rrb.Spatial3DView(
+        origin="/scene",
+        name="Scene",
+        eye_controls=rrb.EyeControls3D(position=_EYE_M, look_target=_LOOK_AT_M),
+        line_grid=rrb.LineGrid3D(visible=False),
+    )
+
+
 def episode_blueprint(spec: EnvironmentSpec, columns: bool = False, cameras: Sequence[str] = ()) -> rrb.Blueprint:
     """The layout for recordings of `spec`.
 
@@ -34,12 +44,7 @@ def episode_blueprint(spec: EnvironmentSpec, columns: bool = False, cameras: Seq
         columns: whether the recording has annotation columns, which then get a plot of their own.
         cameras: those that have pictures; they come after the scene, or in its place where it is not known.
     """
-    scene = rrb.Spatial3DView(
-        origin="/scene",
-        name="Scene",
-        eye_controls=rrb.EyeControls3D(position=_EYE_M, look_target=_LOOK_AT_M),
-        line_grid=rrb.LineGrid3D(visible=False),
-    )
+    scene = scene_view()
     seen = [rrb.Spatial2DView(origin=camera_path(name), name=name) for name in cameras]
     views = [scene, *seen] if spec.scene.frames or not seen else seen
     words = rrb.Tabs(

@@ -65,8 +65,9 @@ def viewer_command(paths: Sequence[Path], port: int = 9876) -> list[str]:
 
 def web_command(paths: Sequence[Path], web_port: int = 9090, port: int = 9876) -> list[str]:
     """The command that serves `paths` and a web viewer to this machine only, until it is stopped."""
-    options = ("--serve-web", "--bind", LOOPBACK, "--web-viewer-port", str(web_port), "--port", str(port))
-    return _rerun(*map(str, paths), *options)
+    # Of a live stream that goes on for days the oldest part is dropped.
+    served = ("--serve-web", "--server-memory-limit", "1GiB", "--bind", LOOPBACK)
+    return _rerun(*map(str, paths), *served, "--web-viewer-port", str(web_port), "--port", str(port))
 
 
 def open_viewer(paths: Sequence[Path], port: int = 9876) -> None:
@@ -83,11 +84,19 @@ def open_viewer(paths: Sequence[Path], port: int = 9876) -> None:
 
 def web_address(web_port: int = 9090, port: int = 9876) -> str:
     """Where a browser on this machine finds what `serve_web` serves."""
-    return f"http://{LOOPBACK}:{web_port}?url={quote(f'rerun+http://{LOOPBACK}:{port}/proxy', safe='')}"
+    return f"http://{LOOPBACK}:{web_port}?url={quote(stream_address(port), safe='')}"
+
+
+def stream_address(port: int = 9876) -> str:
+    """Where a recording of this machine can be sent to, to be seen at `web_address` while it is made."""
+    return f"rerun+http://{LOOPBACK}:{port}/proxy"
 
 
 def serve_web(paths: Sequence[Path], web_port: int = 9090, port: int = 9876) -> subprocess.Popen[bytes]:
-    """Serve `paths` at `web_address(web_port, port)`; the caller waits for the process and ends it."""
+    """Serve `paths`, and what is sent to `stream_address(port)`, at `web_address(web_port, port)`.
+
+    The caller waits for the process and ends it.
+    """
     _require_whole(paths)
     for wanted in (web_port, port):
         with socket.socket() as probe:

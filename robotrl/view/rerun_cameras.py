@@ -6,7 +6,7 @@ import simplejpeg
 from robotrl.types import CameraFrames
 from robotrl.view.rerun_time import Timeline
 
-_JPEG_QUALITY = 85
+JPEG_QUALITY = 85
 
 
 def camera_path(name: str) -> str:
@@ -17,6 +17,6 @@ def camera_path(name: str) -> str:
 def log_camera(recording: rr.RecordingStream, name: str, camera: CameraFrames, timeline: Timeline) -> None:
     """Log the frames of the camera `name` at the ticks that they show."""
     pictures = (camera.frames[i] for i in range(len(camera.frames)))
-    blobs = [simplejpeg.encode_jpeg(picture, quality=_JPEG_QUALITY) for picture in pictures]
+    blobs = [simplejpeg.encode_jpeg(picture, quality=JPEG_QUALITY) for picture in pictures]
     columns = rr.EncodedImage.columns(blob=blobs, media_type=["image/jpeg"] * len(blobs))
     recording.send_columns(camera_path(name), timeline.at(camera.tick), columns, strict=True)

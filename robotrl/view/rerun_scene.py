@@ -109,6 +109,14 @@ def log_motion(recording: rr.RecordingStream, spec: EnvironmentSpec, physics: Fl
             recording.send_columns(_path(scene, frame), timeline.at(np.flatnonzero(finite)), columns, strict=True)
 
 
+def log_pose(recording: rr.RecordingStream, scene: SceneSpec, physics: Float64) -> None:
+    """Log where every frame that carries a shape is in `physics` (X,), at the recording's present time."""
+    drawn = sorted({shape.frame for shape in scene.primitives if shape.frame >= 0})
+    positions, quaternions = poses(scene, physics, drawn)
+    for frame, at, turn in zip(drawn, positions, _xyzw(quaternions), strict=True):
+        recording.log(_path(scene, frame), rr.Transform3D(translation=at, quaternion=turn))
+
+
 def log_tool_path(recording: rr.RecordingStream, spec: EnvironmentSpec, episode: Episode) -> None:
     """Log where the tool went, one line strip for every stretch of one control mode, in that mode's colour."""
     tool = poses(spec.scene, episode.physics, [spec.scene.frame(spec.tool_frame)])[0][:, 0]

@@ -18,10 +18,11 @@ from sim.suites.base import Moment, Simulation, SuiteEnvironment, World, suite_s
 from sim.suites.packages import suite_module
 from sim.suites.pictures import Pictures, require_camera
 
-_TASKS = {
+TASKS = {
     "transfer_cube": ("pick up the cube with the right arm and hand it to the left arm", ("cube",)),
     "insertion": ("insert the peg of the right arm into the socket of the left arm", ("peg", "socket")),
 }
+"""Name → the task in words, and its objects."""
 _HORIZON = 300
 """Ticks that gym-aloha registers its tasks with."""
 _TOP = CameraSpec("top", 240, 320)
@@ -31,8 +32,8 @@ _POSE = (("x", "m"), ("y", "m"), ("z", "m"), *((f"q{element}", "1") for element 
 
 def aloha(name: str, worlds: int, cameras: Sequence[CameraSpec] = (_TOP,)) -> SuiteEnvironment:
     """`worlds` worlds of the task `name`: "transfer_cube" or "insertion"; `cameras` are those of its model."""
-    if name not in _TASKS:
-        raise unknown_name("gym-aloha task", name, _TASKS)
+    if name not in TASKS:
+        raise unknown_name("gym-aloha task", name, TASKS)
     suite_module("gym_aloha")
     return SuiteEnvironment(partial(Aloha, name, tuple(cameras)), worlds)
 
@@ -48,7 +49,7 @@ class Aloha(World):
         for camera in cameras:
             require_camera(model, camera)
         constants = suite_module("gym_aloha.constants")
-        instruction, objects = _TASKS[name]
+        instruction, objects = TASKS[name]
         self._spec = suite_spec(
             task=name,
             robot="aloha",

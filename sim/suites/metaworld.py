@@ -32,12 +32,16 @@ _ACTION = ArraySpec("action", (*_STEP, "effort"), ("1",) * 4, (-1.0,) * 4, (1.0,
 _CORNER = CameraSpec("corner", 240, 320)
 
 
+def tasks() -> dict[str, Any]:
+    """Name → the class of every task."""
+    return suite_module("metaworld.env_dict").ALL_V3_ENVIRONMENTS
+
+
 def meta_world(name: str, worlds: int, cameras: Sequence[CameraSpec] = (_CORNER,)) -> SuiteEnvironment:
     """`worlds` worlds of the task `name`, such as "drawer-open-v3"; `cameras` are those of its model."""
-    tasks = suite_module("metaworld.env_dict").ALL_V3_ENVIRONMENTS
-    if name not in tasks:
-        raise unknown_name("Meta-World task", name, tasks)
-    return SuiteEnvironment(partial(MetaWorld, name, tasks[name], tuple(cameras)), worlds)
+    if name not in (known := tasks()):
+        raise unknown_name("Meta-World task", name, known)
+    return SuiteEnvironment(partial(MetaWorld, name, known[name], tuple(cameras)), worlds)
 
 
 class MetaWorld(World):

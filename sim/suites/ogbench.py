@@ -26,6 +26,12 @@ _CONTROL_HZ = 20.0
 _FRONT = CameraSpec("front", 240, 320)
 
 
+def tasks() -> list[str]:
+    """Names of the manipulation tasks with one goal."""
+    suite_module("ogbench")  # registers them
+    return [key for key in gymnasium.registry if key.partition("-")[0] in _WORDS and "singletask" in key]
+
+
 def ogbench(
     name: str, worlds: int, horizon: int | None = None, cameras: Sequence[CameraSpec] = (_FRONT,)
 ) -> SuiteEnvironment:
@@ -37,10 +43,8 @@ def ogbench(
         horizon: longest episode in ticks; OGBench's own limit when None.
         cameras: of the task's model.
     """
-    suite_module("ogbench")
-    tasks = [key for key in gymnasium.registry if key.partition("-")[0] in _WORDS and "singletask" in key]
-    if name not in tasks:
-        raise unknown_name("OGBench task", name, tasks)
+    if name not in (known := tasks()):
+        raise unknown_name("OGBench task", name, known)
     words = _WORDS[name.partition("-")[0]]
 
     def make() -> OGBench:

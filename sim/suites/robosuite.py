@@ -34,6 +34,13 @@ _UNITS = {"pos": "m", "qpos": "rad", "qvel": "rad/s", "joint_pos": "rad", "joint
 _FRONT = CameraSpec("agentview", 240, 320)
 
 
+def tasks() -> list[str]:
+    """Names of the tasks, robomimic's last."""
+    suite = suite_module("robosuite")
+    suite_module("robosuite.utils.log_utils").ROBOSUITE_DEFAULT_LOGGER.setLevel(logging.ERROR)
+    return [*suite.ALL_ENVIRONMENTS, *SHORT]
+
+
 def robosuite(
     name: str,
     worlds: int,
@@ -52,10 +59,8 @@ def robosuite(
         horizon: longest episode in ticks.
         cameras: of the task's model.
     """
-    suite = suite_module("robosuite")
-    suite_module("robosuite.utils.log_utils").ROBOSUITE_DEFAULT_LOGGER.setLevel(logging.ERROR)
-    if SHORT.get(name, name) not in suite.ALL_ENVIRONMENTS:
-        raise unknown_name("robosuite task", name, [*suite.ALL_ENVIRONMENTS, *SHORT])
+    if name not in (known := tasks()):
+        raise unknown_name("robosuite task", name, known)
     robots = suite_module("robosuite.robots").ROBOT_CLASS_MAPPING
     if robot not in robots:
         raise unknown_name("robosuite robot", robot, robots)
