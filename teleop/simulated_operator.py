@@ -102,7 +102,12 @@ class SimulatedOperator:
         self.config, self._spec, self._expert = config, spec, expert
         self._rng = seeds.generator(seed, "operator")
         self._tools = [i for i, e in enumerate(spec.state.elements) if e.endswith(("tool.x", "tool.y", "tool.z"))]
-        self._joints = [spec.state.elements.index(e) for e in spec.action.elements]
+        self._joints = [spec.state.elements.index(e) for e in spec.action.elements if e in spec.state.elements]
+        if config.trigger == "self" and len(self._joints) < spec.action.size:
+            raise ConfigurationError(
+                f"operator=self compares actions with measured values of the same names, which '{spec.task}' does not "
+                "have: choose operator=alarm, stall or random"
+            )
         self._phase, self._world, self._phase_ticks = _Phase.WATCHING, -1, 0
         self._driven_ticks = 0
         self._glance, self._glance_left, self._agreement = -1, 0, 0.0

@@ -22,7 +22,7 @@ from sim.suites.seeding import process_generators
 
 _POSE = (("x", "m"), ("y", "m"), ("z", "m"), *((f"q{i}", "1") for i in range(4)))
 _SEEN = (
-    *((f"hand.{axis}", "m") for axis in "xyz"),
+    *((f"tool.{axis}", "m") for axis in "xyz"),
     ("gripper", "1"),
     *((f"object_{i}.{element}", unit) for i in (1, 2) for element, unit in _POSE),
 )

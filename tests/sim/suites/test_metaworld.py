@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from robotrl.cli import main
+from robotrl.configuration import compose_config
 from robotrl.data.store import EpisodeStore
 from robotrl.errors import ConfigurationError
+from robotrl.parts import Parts
 from robotrl.rollout.loop import Execution, Origin, Rollout
 from robotrl.specs import CameraSpec
 from sim.experts import ExpertPolicy
@@ -94,6 +96,13 @@ def test_demonstrations_are_collected_trained_on_and_evaluated_from_the_command_
     assert main(["train", run, "updates=5", "policy.width=32", "policy.blocks=1"]) == 0
     assert main(["evaluate", run, "episodes=2", "worlds=2"]) == 0
     assert "n=2 validation seeds" in capsys.readouterr().out
+
+
+def test_a_simulated_person_drives_it_unless_they_must_compare_what_is_not_measured():
+    task = "task=suites/metaworld"
+    assert Parts(compose_config("improve", [task, "operator=alarm"])).operator(2, 0) is not None
+    with pytest.raises(ConfigurationError, match="operator=alarm"):
+        Parts(compose_config("improve", [task, "operator=self"])).operator(2, 0)
 
 
 def test_a_mistyped_task_is_answered_with_the_nearest(capsys, tmp_path):
