@@ -91,6 +91,9 @@ def evaluate(config: DictConfig) -> None:
         f"n={found.n} {config.seeds} seeds, version {config.version}"
     )
     say(f"  ended by {', '.join(f'{reason} {count}' for reason, count in found.reasons.items())}")
+    if found.checkpoints:
+        reached = ", ".join(f"{name} {count / found.n:.0%}" for name, count in found.checkpoints.items())
+        say(f"  reached at some tick: {reached}")
     say(
         f"  mean length {found.ticks.mean():.0f} ticks, {found.starved_ticks} starved, "
         f"{found.solved_starts} solved starts left out"

@@ -6,7 +6,7 @@ evaluations on equal seeds are paired.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from robotrl.errors import DataError
 from robotrl.interfaces import Environment, Policy, Sink
 from robotrl.rollout.loop import Execution, Origin, Rollout
+from robotrl.specs import EnvironmentSpec
 from robotrl.stats import wilson_interval
 from robotrl.types import Bool, Episode, Int64
 
@@ -32,6 +33,7 @@ class Evaluation:
         ticks: (n,) int64 length of the episode.
         reasons: why episodes ended → how often.
         starved_ticks: ticks for which no action was ready.
+        checkpoints: sub-goal of the task → in how many episodes it held at some tick.
     """
 
     seeds: Int64
@@ -41,6 +43,7 @@ class Evaluation:
     reasons: Mapping[str, int]
     starved_ticks: int
     solved_starts: int
+    checkpoints: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def n(self) -> int:
@@ -68,6 +71,7 @@ class Evaluation:
             "reasons": dict(self.reasons),
             "starved_ticks": self.starved_ticks,
             "solved_starts": self.solved_starts,
+            "checkpoints": dict(self.checkpoints),
             "rate": self.rate,
             "interval": list(self.interval),
         }
@@ -83,6 +87,7 @@ class Evaluation:
             reasons=raw["reasons"],
             starved_ticks=raw["starved_ticks"],
             solved_starts=raw["solved_starts"],
+            checkpoints=raw.get("checkpoints", {}),
         )
 
     def joined(self, other: "Evaluation") -> "Evaluation":
@@ -95,6 +100,7 @@ class Evaluation:
             reasons=dict(Counter(self.reasons) + Counter(other.reasons)),
             starved_ticks=self.starved_ticks + other.starved_ticks,
             solved_starts=self.solved_starts + other.solved_starts,
+            checkpoints={name: count + other.checkpoints.get(name, 0) for name, count in self.checkpoints.items()},
         )
 
 
@@ -118,10 +124,10 @@ def evaluate(
         sinks: receive every episode.
         progress: called after each episode.
     """
-    settle = environment.spec.settle_ticks
+    spec = environment.spec
     found: dict[int, _Found] = {}
     for episode in Rollout(environment, policy, execution, Origin(run="", stage=name)).run(seeds):
-        found[episode.meta.seed] = _Found.of(episode, settle)
+        found[episode.meta.seed] = _Found.of(episode, spec)
         for sink in sinks:
             sink.on_episode(episode)
         if progress is not None:
@@ -139,6 +145,7 @@ def evaluate(
         reasons=dict(sorted(Counter(r.reason for r in results).items())),
         starved_ticks=sum(r.starved_ticks for r in results),
         solved_starts=len(solved),
+        checkpoints={name: sum(name in r.checkpoints for r in results) for name in spec.checkpoints},
     )
 
 
@@ -152,14 +159,19 @@ class _Found:
     reason: str
     starved_ticks: int
     solved_start: bool
+    checkpoints: frozenset[str]
 
     @staticmethod
-    def of(episode: Episode, settle_ticks: int) -> "_Found":
+    def of(episode: Episode, spec: EnvironmentSpec) -> "_Found":
+        def column(checkpoint: str) -> int:
+            return spec.privileged.elements.index(f"checkpoint.{checkpoint}")
+
         return _Found(
             success=episode.succeeded,
             success_once=bool(episode.success.any()),
             ticks=episode.length,
             reason=episode.meta.reason,
             starved_ticks=int(episode.starved.sum()),
-            solved_start=episode.length <= settle_ticks and bool(episode.success.all()),
+            solved_start=episode.length <= spec.settle_ticks and bool(episode.success.all()),
+            checkpoints=frozenset(name for name in spec.checkpoints if episode.privileged[:, column(name)].any()),
         )

@@ -71,9 +71,7 @@ def _player(parts: Parts, by: str, version: int | None) -> tuple[Policy, Executi
         return RandomPolicy(parts.spec), Execution(execute=RandomPolicy.chunk_length)
     if by == "expert":
         if parts.config.task.expert is None:
-            raise ConfigurationError(
-                f"task '{parts.config.task.name}' has no expert: use --by random or --by RUN"
-            )
+            raise ConfigurationError(f"task '{parts.config.task.name}' has no expert: use --by random or --by RUN")
         return parts.demonstrator(1), Execution(execute=1)
     policies = Path(by) / "policies"
     found = sorted(int(p.name) for p in policies.glob("*") if p.name.isdecimal()) if policies.is_dir() else []

@@ -69,6 +69,9 @@ def test_an_experts_successes_are_the_same_for_any_number_of_worlds():
         found.append(evaluate(made.environment(worlds), made.demonstrator(worlds), execution, SEEDS[:8]))
     assert found[0].rate == 1
     assert found[0].to_json() == found[1].to_json() == found[2].to_json()
+    # Who succeeds has passed every checkpoint.
+    assert set(found[0].checkpoints) == {"reached", "grasped", "lifted", "aligned", "seated", "released"}
+    assert set(found[0].checkpoints.values()) == {8}
 
 
 def test_two_evaluations_join_in_order():
@@ -77,3 +80,9 @@ def test_two_evaluations_join_in_order():
     np.testing.assert_array_equal(joined.seeds, np.concatenate([SEEDS, SEEDS]))
     assert joined.n == 2 * one.n and joined.rate == one.rate
     assert joined.reasons == {reason: 2 * count for reason, count in one.reasons.items()}
+    assert joined.checkpoints == {name: 2 * count for name, count in one.checkpoints.items()}
+
+
+def test_an_evaluation_from_before_checkpoints_were_counted_still_reads():
+    old = {name: value for name, value in outcome(7, 1)[0].to_json().items() if name != "checkpoints"}
+    assert Evaluation.from_json(old).checkpoints == {}
