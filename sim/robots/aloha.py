@@ -12,7 +12,7 @@ over the table, pointing down.
 
 import numpy as np
 
-from sim.robots.base import Arm, Gripper, Link, Robot, Workspace, chain_xml
+from sim.robots.base import Arm, Gripper, Link, Robot, Workspace, chain_xml, wrist_camera
 
 LOW = (-np.pi, -1.85, -1.763, -np.pi, -1.868, -np.pi)
 HIGH = (np.pi, 1.257, 1.606, np.pi, 2.234, np.pi)
@@ -113,7 +113,8 @@ def _hand(arm: Arm) -> str:
                 mass="0.04" rgba="{_PAD}" {touches}/>
         </body>"""
     return f"""
-      <body name="{arm.tool}" pos="0 0 {_DEPTH_M}" quat="{_ROLL}"/>
+      <body name="{arm.tool}" pos="0 0 {_DEPTH_M}" quat="{_ROLL}">{wrist_camera(prefix, 0.06, 0.11, 0.35)}
+      </body>
       <body name="{prefix}hand" quat="{_ROLL}" gravcomp="1">
         <geom name="{prefix}hand" class="solid" type="box" size="0.02 0.06 0.018" pos="0 0 0.05" mass="0.42"
               rgba="{_BODY}" {touches}/>{fingers}

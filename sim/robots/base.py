@@ -13,6 +13,8 @@ from robotrl.types import Float32, Float64
 Area = tuple[float, float, float, float]
 """A rectangle of the table: x low, x high, y low, y high in m."""
 
+_WRIST_FOV_DEG = 75.0
+
 
 @dataclass(frozen=True)
 class Gripper:
@@ -228,3 +230,15 @@ def chain_xml(arm: Arm, links: Sequence[Link], hand: str) -> str:
       <geom name="{name}_{k}" class="shape" type="{kind}" size="{radius}" fromto="{line}"
             mass="{link.mass / len(link.shapes)}" rgba="{rgba}"/>"""
     return xml + hand + "</body>" * len(links)
+
+
+def wrist_camera(prefix: str, out_m: float, back_m: float, tilt_rad: float) -> str:
+    """MJCF of the camera `prefix` + "wrist", for the tool's body: it moves with the hand and looks along the approach.
+
+    It is mounted `out_m` from the tool on the tool's x axis and `back_m` behind it, and leans `tilt_rad` towards it: the
+    finger pads are at the picture's lower edge, and above them what the tool moves to.
+    """
+    side, lean = np.copysign(1.0, out_m), (np.cos(tilt_rad), np.sin(tilt_rad))
+    return f"""
+      <camera name="{prefix}wrist" pos="{out_m} 0 {-back_m}" xyaxes="0 {side} 0 {side * lean[0]} 0 {lean[1]}"
+              fovy="{_WRIST_FOV_DEG}"/>"""

@@ -7,7 +7,7 @@ a7 0.088 and the flange at 0.107 m. Link masses are rounded; gravity is compensa
 
 import numpy as np
 
-from sim.robots.base import Arm, Gripper, Link, Robot, Workspace, chain_xml, names
+from sim.robots.base import Arm, Gripper, Link, Robot, Workspace, chain_xml, names, wrist_camera
 
 LOW = (-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973)
 HIGH = (2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973)
@@ -97,7 +97,8 @@ def _bodies() -> str:
     hand = f"""
     <body name="hand" pos="0 0 0.107" quat="{np.cos(half)} 0 0 {-np.sin(half)}" gravcomp="1">
       <geom name="hand" class="solid" type="box" size="0.025 0.1 0.028" pos="0 0 0.03" mass="0.7" rgba="{_WHITE}"/>
-      <body name="{ARM.tool}" pos="0 0 0.1034"/>{_finger("left", "1 0 0 0")}{_finger("right", "0 0 0 1")}
+      <body name="{ARM.tool}" pos="0 0 0.1034">{wrist_camera("", 0.07, 0.07, 0.4)}
+      </body>{_finger("left", "1 0 0 0")}{_finger("right", "0 0 0 1")}
     </body>"""
     return xml + chain_xml(ARM, links, hand)
 

@@ -9,7 +9,7 @@ the arm within a fraction of a degree.
 
 import numpy as np
 
-from sim.robots.base import Arm, Gripper, Link, Robot, Workspace, chain_xml
+from sim.robots.base import Arm, Gripper, Link, Robot, Workspace, chain_xml, wrist_camera
 
 LOW = (-1.9199, -1.7453, -1.69, -1.6581, -2.7438)
 HIGH = (1.9199, 1.7453, 1.69, 1.6581, 2.8412)
@@ -105,7 +105,8 @@ def _hand() -> str:
             rgba="{_BODY}"/>
       <geom name="fixed_pad" class="pad" type="box" size="0.003 0.01 0.0125" pos="{face - 0.003} 0 {-_DEPTH_M}"
             mass="0.01" rgba="{_PAD}"/>
-      <body name="{ARM.tool}" pos="{face + _FIXED_M} 0 {-_DEPTH_M}" quat="0 1 1 0"/>
+      <body name="{ARM.tool}" pos="{face + _FIXED_M} 0 {-_DEPTH_M}" quat="0 1 1 0">{wrist_camera("", 0.05, 0.08, 0.35)}
+      </body>
       <body name="moving_jaw" pos="{face + _HINGE_M} 0 {_LEVER_M - _DEPTH_M}" quat="{turn}" gravcomp="1">
         <joint name="moving_jaw" axis="0 0 1" range="0 {ARM.gripper.max_opening_m / _LEVER_M}" damping="0.02"
                armature="0.003"/>
