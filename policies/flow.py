@@ -23,6 +23,8 @@ from robotrl.specs import ArraySpec, CameraSpec
 from robotrl.types import ActionChunk, Committed, Float32, Int64, Observation, UInt8, Windows
 
 _TAU_SIZE = 32
+_DRAWS = 8
+"""Noise and τ that a window with pictures is trained on: encoding it costs as much as thirty passes of the network."""
 
 
 class FlowPolicy(nn.Module):
@@ -109,10 +111,13 @@ class FlowPolicy(nn.Module):
         newest = {name: frames[:, -1] for name, frames in windows.images.items()}
         pictures = [torch.from_numpy(picture) for picture in self._seen(newest)]
         target = self.normalizer.encode(torch.from_numpy(windows.actions), states[:, -1])
+        draws = 1 if self.encoder is None else _DRAWS
+        features, target = self.encode(states, *pictures).repeat(draws, 1), target.repeat(draws, 1, 1)
         noise = torch.randn(target.shape, generator=generator)
         tau = torch.rand(len(target), generator=generator)
         x = torch.lerp(noise, target, tau[:, None, None])
-        error = (self.velocity(self.encode(states, *pictures), x, tau) - (target - noise)).square().mean(dim=2)
+        error = (self.velocity(features, x, tau) - (target - noise)).square().mean(dim=2)
+        error = error.unflatten(0, (draws, -1)).mean(dim=0)
         return (error * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
 
     def encode(self, states: Tensor, *pictures: Tensor) -> Tensor:

@@ -29,13 +29,12 @@ class SpatialSoftmax(nn.Module):
     def forward(self, maps: Tensor) -> Tensor:
         """Places (B, 2 C) of what `maps` (B, C, h, w) show."""
         height, width = maps.shape[2:]
-        maps = maps.flatten(2)
-        contrast = (maps - maps.mean(2, keepdim=True)) / (maps.std(2, keepdim=True) + _FLAT)
-        heat = contrast * self.log_sharpness.exp()[:, None]
-        share = functional.softmax(heat, dim=2).unflatten(2, (height, width))
-        x = (share.sum(2) * torch.linspace(-1.0, 1.0, width)).sum(2)
-        y = (share.sum(3) * torch.linspace(-1.0, 1.0, height)).sum(2)
-        return torch.cat([x, y], dim=1)
+        # One pass over contiguous rows for mean, deviation and sharpness: a third of the time of three passes.
+        sharpness = self.log_sharpness.exp()
+        heat = functional.group_norm(maps.contiguous(), len(sharpness), sharpness, eps=_FLAT**2).flatten(2)
+        y, x = torch.meshgrid(torch.linspace(-1.0, 1.0, height), torch.linspace(-1.0, 1.0, width), indexing="ij")
+        places = functional.softmax(heat, dim=2) @ torch.stack([x.flatten(), y.flatten()], dim=1)
+        return places.transpose(1, 2).flatten(1)
 
 
 class ImageEncoder(nn.Module):
@@ -61,7 +60,7 @@ class ImageEncoder(nn.Module):
     def forward(self, pictures: Sequence[Tensor]) -> Tensor:
         """Features (B, F) of `pictures`, one (B, H, W, 3) uint8 a camera."""
         # Channels stay last in memory, which is how pictures come and what convolutions on a CPU like.
-        planes = [picture.permute(0, 3, 1, 2).float() / 64.0 - 2.0 for picture in pictures]
+        planes = [picture.float().div_(64.0).sub_(2.0).permute(0, 3, 1, 2) for picture in pictures]
         return torch.cat([eye(plane) for eye, plane in zip(self.eyes, planes, strict=True)], dim=1)
 
 
