@@ -9,7 +9,7 @@ from robotrl.data.cache import TrainingCache
 from robotrl.data.images import images_of_every_tick, recorded
 from robotrl.data.store import EpisodeStore
 from robotrl.data.windows import WindowSampler
-from robotrl.errors import DataError
+from robotrl.errors import ConfigurationError, DataError
 from robotrl.parts import Parts
 from robotrl.specs import CameraSpec
 
@@ -78,16 +78,25 @@ def test_a_run_without_the_cameras_that_a_policy_sees_is_refused(tmp_path, capsy
     path = tmp_path / "blind"
     assert main(["collect", f"run={path}", *SMALL, "episodes=2"]) == 0
     assert main(["train", f"run={path}", *TRAIN]) == 2
-    assert "expected a camera 'side', the environment has 'front' of 240 x 320 pixels, full" in said(capsys)
+    assert "expected a camera 'wrist', the environment has 'front' of 240 x 320 pixels, full" in said(capsys)
 
 
 def test_the_policys_configuration_brings_the_cameras_and_hides_where_the_ball_is():
     parts = Parts(compose_config("improve", ["task=reach", "policy=flow_image"]))
     policy = parts.policy(seed=0)
-    assert parts.sees and policy.cameras == parts.spec.cameras and len(policy.cameras) == 2
+    assert parts.sees and policy.cameras == parts.spec.cameras
+    assert [camera.name for camera in policy.cameras] == ["front", "wrist"]
     assert "joint1" in policy.elements and "gripper" in policy.elements and "tool.x" in policy.elements
     assert not [e for e in policy.elements if "ball" in e]
     assert not Parts(compose_config("improve", ["task=reach"])).sees
+
+
+def test_a_robot_of_two_arms_has_small_cameras_of_its_own():
+    hands = ["cameras=small_two_arms", "policy.cameras=[front,left_wrist,right_wrist]"]
+    parts = Parts(compose_config("improve", ["task=handover", "policy=flow_image", *hands]))
+    assert parts.policy(seed=0).cameras == parts.spec.cameras and len(parts.spec.cameras) == 3
+    with pytest.raises(ConfigurationError, match=r"no camera is called 'wrist'\. Did you mean 'left_wrist'"):
+        _ = Parts(compose_config("improve", ["task=handover", "policy=flow_image"])).spec
 
 
 def test_without_pictures_a_configuration_says_nothing_of_cameras_so_that_identities_stay():

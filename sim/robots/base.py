@@ -235,8 +235,8 @@ def chain_xml(arm: Arm, links: Sequence[Link], hand: str) -> str:
 def wrist_camera(prefix: str, out_m: float, back_m: float, tilt_rad: float) -> str:
     """MJCF of the camera `prefix` + "wrist", for the tool's body: it moves with the hand and looks along the approach.
 
-    It is mounted `out_m` from the tool on the tool's x axis and `back_m` behind it, and leans `tilt_rad` towards it: the
-    finger pads are at the picture's lower edge, and above them what the tool moves to.
+    It is mounted `out_m` from the tool on its x axis and `back_m` behind it, and leans `tilt_rad` towards it: the finger
+    pads are in the lower half of the picture, and above them is what the tool moves to.
     """
     side, lean = np.copysign(1.0, out_m), (np.cos(tilt_rad), np.sin(tilt_rad))
     return f"""

@@ -113,6 +113,10 @@ def test_the_full_profile_is_left_out_of_a_spec_so_that_stores_from_before_profi
     ("camera", "told"),
     [
         (CameraSpec("fron", 20, 20), r"no camera is called 'fron'\. Did you mean 'front'"),
+        (
+            CameraSpec("left_wrist", 20, 20),
+            r"no camera is called 'left_wrist'\. Did you mean 'wrist'\? Valid: front, side, wr",
+        ),
         (CameraSpec("front", 0, 10), "picture of 0 x 10 pixels: expected 1 x 1 to 960 x 1280"),
         (CameraSpec("front", 10, 100_000), "picture of 10 x 100000 pixels"),
         (CameraSpec("front", 10, 10, "fats"), r"no visual profile is called 'fats'\. Did you mean 'fast'"),

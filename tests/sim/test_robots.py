@@ -162,6 +162,48 @@ def inner_face(model: mujoco.MjModel, data: mujoco.MjData, pad: int, other: int)
     return min(faces, key=lambda face: float(np.linalg.norm(face - data.geom_xpos[other])))
 
 
+def wrist_view(robot: Robot, arm: Arm, joints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pose (4, 4) of the arm's wrist camera in the world with the arm at `joints` (J,) rad, and of its tool."""
+    model = bare(robot)
+    data = mujoco.MjData(model)
+    for name, angle in zip(arm.joints, joints, strict=True):
+        data.joint(name).qpos = angle
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_camlight(model, data)
+    camera, tool = data.camera(f"{arm.prefix}wrist"), data.body(arm.tool)
+    poses = np.tile(np.eye(4), (2, 1, 1))
+    for pose, turn, place in zip(poses, (camera.xmat, tool.xmat), (camera.xpos, tool.xpos), strict=True):
+        pose[:3, :3], pose[:3, 3] = turn.reshape(3, 3), place
+    return poses[0], poses[1]
+
+
+@pytest.mark.parametrize("robot", ROBOTS.values(), ids=name_of)
+def test_a_scene_has_two_cameras_that_stand_and_one_on_every_hand(robot: Robot):
+    model = bare(robot)
+    found = {model.camera(i).name: model.body(model.cam_bodyid[i]).name for i in range(model.ncam)}
+    assert found == {"front": "world", "side": "world", **{f"{arm.prefix}wrist": arm.tool for arm in robot.arms}}
+
+
+@pytest.mark.parametrize(("robot", "arm"), ARMS, ids=name_of)
+def test_the_wrist_camera_moves_with_the_hand(robot: Robot, arm: Arm):
+    seen = [wrist_view(robot, arm, joints) for joints in near_home(arm, 6, 0.5)]
+    on_the_hand = [np.linalg.inv(tool) @ camera for camera, tool in seen]
+    np.testing.assert_allclose(on_the_hand, on_the_hand[:1] * 6, atol=1e-9)
+    assert np.ptp([camera[:3, 3] for camera, _ in seen], axis=0).min() > 0.05
+
+
+@pytest.mark.parametrize(("robot", "arm"), ARMS, ids=name_of)
+def test_the_wrist_camera_sees_what_is_between_the_pads_and_before_them(robot: Robot, arm: Arm):
+    camera, tool = wrist_view(robot, arm, np.array(arm.home))
+    half = np.tan(np.radians(bare(robot).camera(f"{arm.prefix}wrist").fovy[0]) / 2)
+    ahead = np.array([[0, 0, z, 1] for z in (0.0, 0.05, 0.1, 0.2)])  # m along the approach
+    x, y, z, _ = np.linalg.inv(camera) @ tool @ ahead.T
+    assert (z < 0).all()  # a camera looks along its negative z axis
+    right, up = x / -z / half, y / -z / half
+    assert (np.abs(right) < 0.3).all() and (np.abs(up) < 0.8).all()
+    assert (np.diff(up) > 0).all()  # the farther ahead, the higher in the picture
+
+
 def test_the_so101_has_the_link_lengths_of_its_description():
     # Upper arm upright, forearm and hand forward: heights and reaches add up along the chain.
     model = bare(SO101)
