@@ -235,10 +235,9 @@ def chain_xml(arm: Arm, links: Sequence[Link], hand: str) -> str:
 def wrist_camera(prefix: str, out_m: float, back_m: float, tilt_rad: float) -> str:
     """MJCF of the camera `prefix` + "wrist", for the tool's body: it moves with the hand and looks along the approach.
 
-    It is mounted `out_m` from the tool on its x axis and `back_m` behind it, and leans `tilt_rad` towards it: the finger
-    pads are in the lower half of the picture, and above them is what the tool moves to.
+    It is mounted `out_m` from the tool on its x axis and `back_m` behind it, and leans `tilt_rad` towards it: the pads
+    of the fingers are in the lower half of the picture, and above them is what the tool moves to.
     """
-    side, lean = np.copysign(1.0, out_m), (np.cos(tilt_rad), np.sin(tilt_rad))
     return f"""
-      <camera name="{prefix}wrist" pos="{out_m} 0 {-back_m}" xyaxes="0 {side} 0 {side * lean[0]} 0 {lean[1]}"
-              fovy="{_WRIST_FOV_DEG}"/>"""
+      <camera name="{prefix}wrist" pos="{out_m} 0 {-back_m}" fovy="{_WRIST_FOV_DEG}"
+              xyaxes="0 1 0 {np.cos(tilt_rad)} 0 {np.sin(tilt_rad)}"/>"""

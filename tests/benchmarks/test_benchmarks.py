@@ -47,4 +47,5 @@ def test_recipes_and_attention_share_a_base_and_report_every_row(tmp_path):
 def test_images_collects_trains_and_evaluates():
     found = report("images", "--demonstrations", "4", "--updates", "3", "--episodes", "4")
     assert found["n"] == 4 and 0 <= found["low"] <= found["success"] <= found["high"] <= 1
-    assert min(found[name] for name in ("collect_s", "train_s", "evaluate_s")) > 0
+    parts = [found[name] for name in ("collect_s", "train_s", "evaluate_s")]
+    assert min(parts) > 0 and found["seconds"] == pytest.approx(sum(parts))
